@@ -68,8 +68,8 @@ func documents(t *testing.T) []string {
 	return paths
 }
 
-// tableRows counts the rows of all tables outside of code blocks and describes
-// each row whose number of cells differs from its table's heading.
+// tableRows counts the rows of all tables outside of code blocks. tableRows describes every row whose
+// number of cells differs from its table's heading.
 func tableRows(text string) (rows int, uneven []string) {
 	heading, code := 0, false
 	for i, line := range strings.Split(text, "\n") {

@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// TestNeededInequalitiesAreChecked finds inequalities that a rule needs, and that no line of
-// the table has which Config.Validate checks. A line has an inequality if the line names all
-// that the inequality names.
+// TestNeededInequalitiesAreChecked finds inequalities that a rule needs but the table lacks.
+// Config.Validate checks the table's lines. A line has an inequality if the line names everything in
+// the inequality.
 func TestNeededInequalitiesAreChecked(t *testing.T) {
 	t.Parallel()
 	var table [][]string
@@ -50,7 +50,7 @@ func TestInequalitiesAreRead(t *testing.T) {
 	}
 }
 
-// inequalitiesOf returns the names on both sides of each sign, without what is in parentheses.
+// inequalitiesOf returns the names on the two sides of every sign, without text in parentheses.
 func inequalitiesOf(text string) (all [][]string) {
 	text = regexp.MustCompile(`\([^)]*\)`).ReplaceAllString(text, "")
 	for clause := range slices.Values(regexp.MustCompile(`[.,:;](?:\s|$)`).Split(text, -1)) {

@@ -18,15 +18,15 @@ import (
 
 const protocol = "../docs/protocol.md"
 
-// TestNamedTestsExist finds names of tests in documents that no test has. A name that
-// ends in "…" stands for all tests that begin like this.
+// TestNamedTestsExist finds test names in documents that belong to no test. A name that ends in "…"
+// stands for all tests with this beginning.
 func TestNamedTestsExist(t *testing.T) {
 	t.Parallel()
 	tests := testNames(t)
 	named := 0
 	for _, path := range documents(t) {
 		if filepath.Base(path) == "CHANGELOG.md" {
-			continue // it tells of its time
+			continue // the document tells of its time
 		}
 		for _, name := range inCode(read(t, path), `\b(?:Test|Fuzz|Benchmark)[A-Z]\w*…?`) {
 			named++
@@ -41,8 +41,8 @@ func TestNamedTestsExist(t *testing.T) {
 	}
 }
 
-// TestModelSwitchesAreNamed compares the switches of the model that the protocol's page
-// names with those that exist: each rule of the model stands on the page.
+// TestModelSwitchesAreNamed compares the model's switches on the protocol's page with the existing
+// switches: every rule of the model stands on the page.
 func TestModelSwitchesAreNamed(t *testing.T) {
 	t.Parallel()
 	switches := modelSwitches(t)
@@ -59,8 +59,7 @@ func TestModelSwitchesAreNamed(t *testing.T) {
 	}
 }
 
-// TestNamedCodeExists finds files, and constants and fields, that the protocol's page names
-// and that do not exist.
+// TestNamedCodeExists finds files, constants and fields on the protocol's page that do not exist.
 func TestNamedCodeExists(t *testing.T) {
 	t.Parallel()
 	page := read(t, protocol)
@@ -92,8 +91,8 @@ func TestNamedCodeExists(t *testing.T) {
 	}
 }
 
-// TestCitedRulesExist finds citations of rules, in comments and documents, whose name is
-// no heading of the protocol's page, and rules that no comment cites.
+// TestCitedRulesExist finds rules, cited in comments and documents, without a heading on the protocol's
+// page. The test also finds rules without a citation in a comment.
 func TestCitedRulesExist(t *testing.T) {
 	t.Parallel()
 	rules := ruleNames(read(t, protocol))
@@ -112,7 +111,7 @@ func TestCitedRulesExist(t *testing.T) {
 	for _, path := range documents(t) {
 		check(path, read(t, path))
 	}
-	clear(cited) // comments are what counts
+	clear(cited) // only comments count
 	for _, path := range sources(t, ".go") {
 		check(path, goComments(t, path))
 	}
@@ -143,8 +142,7 @@ func TestCitationsAreRead(t *testing.T) {
 	}
 }
 
-// TestLinksLeadSomewhere follows all links between the documents: to files, and to
-// headings in these.
+// TestLinksLeadSomewhere follows all links between the documents: to files, and to headings in files.
 func TestLinksLeadSomewhere(t *testing.T) {
 	t.Parallel()
 	followed := 0
@@ -186,8 +184,8 @@ func TestLinksAreRead(t *testing.T) {
 	}
 }
 
-// TestDesignsAreShort bounds the files that say how a package is made: reasons of the
-// past are in decisions.
+// TestDesignsAreShort bounds the files about the design of a package: the reasons of the past are in
+// decisions.
 func TestDesignsAreShort(t *testing.T) {
 	t.Parallel()
 	const most = 150
@@ -308,7 +306,7 @@ func modelSwitches(t *testing.T) (names []string) {
 	return names
 }
 
-// inCode returns what matches in a text's `code`, each once.
+// inCode returns the matches in a text's `code`, without repeats.
 func inCode(text, pattern string) []string {
 	code, match := regexp.MustCompile("`[^`\n]+`"), regexp.MustCompile(pattern)
 	found := map[string]bool{}

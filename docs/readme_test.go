@@ -11,8 +11,8 @@ import (
 
 const readme = "../README.md"
 
-// TestReadmeIsShort bounds README: it is for the first quarter of an hour, the pages in
-// docs have the rest.
+// TestReadmeIsShort bounds README: README is for the first quarter of an hour, and the pages in docs
+// have the rest.
 func TestReadmeIsShort(t *testing.T) {
 	t.Parallel()
 	const most = 250
@@ -39,8 +39,8 @@ func TestEveryPageIsLinkedFromReadme(t *testing.T) {
 	}
 }
 
-// TestCitedPagesExist finds pages that code, comments and other files of the project name,
-// and that do not exist.
+// TestCitedPagesExist finds pages that code, comments and other files of the project name, but that do
+// not exist.
 func TestCitedPagesExist(t *testing.T) {
 	t.Parallel()
 	page := regexp.MustCompile(`\bdocs/[\w/-]+\.md\b`)

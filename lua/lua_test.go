@@ -63,7 +63,7 @@ func TestCommonTouchesNoKey(t *testing.T) {
 	}
 }
 
-// Every real script fails as soon as its header says something else.
+// TestChangedHeadersFail: every real script fails as soon as its header changes.
 func TestChangedHeadersFail(t *testing.T) {
 	for _, name := range scriptNames() {
 		source := readFile(t, name+".lua")
@@ -219,7 +219,7 @@ func swapKind(line string) string {
 	return "-- Kind:    read"
 }
 
-// header is what a script's first lines promise.
+// header is the promise in a script's first lines.
 type header struct {
 	kind, returns    string
 	keys, argv, item []string
@@ -233,7 +233,7 @@ var (
 	lateWord   = regexp.MustCompile(`"late"`)
 )
 
-// parseHeader reads the lines before the first that is no comment.
+// parseHeader reads the comment lines at the beginning.
 func parseHeader(source string) (header, []error) {
 	parts, faults := map[string]string{}, []error(nil)
 	last := ""
@@ -286,7 +286,7 @@ func parseHeader(source string) (header, []error) {
 	return h, faults
 }
 
-// checker gathers where a script's body disagrees with its header.
+// checker gathers the contradictions between a script's body and its header.
 type checker struct {
 	header
 	faults []error
@@ -296,8 +296,8 @@ func (c *checker) fault(format string, args ...any) {
 	c.faults = append(c.faults, fmt.Errorf(format, args...))
 }
 
-// checkScript reports everything in which the script's body and header
-// disagree, or in which the body breaks a rule of all scripts.
+// checkScript reports all contradictions between the script's body and header, and all rules that the
+// body breaks.
 func checkScript(name, common, source string) error {
 	c := &checker{}
 	c.header, c.faults = parseHeader(source)
@@ -314,7 +314,7 @@ func checkScript(name, common, source string) error {
 	return errors.Join(c.faults...)
 }
 
-// checkCommon: what all scripts begin with asks for the time and nothing else.
+// checkCommon: the common beginning of all scripts only asks for the time.
 func checkCommon(source string) error {
 	c := &checker{}
 	body, err := parse.Parse(strings.NewReader(source), "common")
@@ -333,8 +333,8 @@ func checkCommon(source string) error {
 	return errors.Join(c.faults...)
 }
 
-// checkGlobals compiles the script and looks at which globals it touches: none
-// may be assigned, and only those of Lua and Redis that every flavor has read.
+// checkGlobals compiles the script and looks at the used globals. No global may be assigned, and the
+// script may only read globals of Lua and Redis in every flavor.
 func (c *checker) checkGlobals(name, source string) {
 	chunk, err := parse.Parse(strings.NewReader(source), name)
 	if err != nil {
@@ -363,8 +363,7 @@ func (c *checker) checkGlobals(name, source string) {
 	}
 }
 
-// checkKeys: each key of the header is the local of its name, and nothing else
-// is made of KEYS.
+// checkKeys: every key of the header is the local of its name, and KEYS has no further use.
 func (c *checker) checkKeys(body []ast.Stmt) {
 	named := map[int]string{}
 	forNames(body, func(name string, value ast.Expr) {
@@ -392,8 +391,7 @@ func (c *checker) checkKeys(body []ast.Stmt) {
 	}
 }
 
-// checkArguments: each argument of the header is the local of its name, with or
-// without its unit.
+// checkArguments: every argument of the header is the local of its name, with or without its unit.
 func (c *checker) checkArguments(body []ast.Stmt) {
 	named, uses := map[int]string{}, 0
 	forNames(body, func(name string, value ast.Expr) {
@@ -426,8 +424,8 @@ func (c *checker) checkArguments(body []ast.Stmt) {
 	}
 }
 
-// checkItems: each loop steps from behind the arguments over ARGV by as many as
-// an item has fields, and each field has its name.
+// checkItems: every loop over ARGV starts after the arguments, and steps by the number of an item's
+// fields. Every field has its name.
 func (c *checker) checkItems(body []ast.Stmt) {
 	var loops []*ast.NumberForStmt
 	named, uses := map[int]string{}, 0
@@ -495,8 +493,8 @@ func (c *checker) checkLoop(loop *ast.NumberForStmt, variable string) {
 	}
 }
 
-// checkCommands: only plain calls of the few commands that every flavor has and
-// whose behavior at maxmemory is known, on keys of the header alone.
+// checkCommands: scripts make plain calls of a few commands, only on keys of the header. Every flavor
+// has these commands, and their behavior at maxmemory is known.
 func (c *checker) checkCommands(body []ast.Stmt) {
 	reads := []string{"HGET", "HMGET", "HSCAN", "ZSCORE", "ZRANGEBYSCORE", "ZREVRANGEBYSCORE", "ZRANGE", "ZCOUNT", "HKEYS", "HGETALL"}
 	writes := []string{"ZREM", "ZADD", "HSET", "HDEL", "ZREMRANGEBYSCORE", "ZREMRANGEBYRANK"}
@@ -553,8 +551,8 @@ func (c *checker) checkCommands(body []ast.Stmt) {
 	}
 }
 
-// checkAnswers: each answer begins with the shard's clock, and "late" is
-// promised if and only if it is given.
+// checkAnswers: every answer begins with the shard's clock, and the header promises "late" if and only
+// if the script answers "late".
 func (c *checker) checkAnswers(body []ast.Stmt) {
 	if !strings.HasPrefix(c.returns, "now_us") {
 		c.fault("Returns doesn't begin with now_us")
@@ -582,7 +580,7 @@ func (c *checker) checkAnswers(body []ast.Stmt) {
 	}
 }
 
-// topReturns is what the script itself returns, not its functions.
+// topReturns are the values that the script itself returns, not its functions.
 func topReturns(stmts []ast.Stmt) []ast.Expr {
 	var all []ast.Expr
 	for _, stmt := range stmts {
@@ -602,7 +600,7 @@ func topReturns(stmts []ast.Stmt) []ast.Expr {
 	return all
 }
 
-// walk visits every node of a syntax tree, a list of nodes or a part of one.
+// walk visits every node of a syntax tree, of a list of nodes or of a part of a node.
 func walk(tree any, visit func(node any)) {
 	walkValue(reflect.ValueOf(tree), visit)
 }
@@ -627,7 +625,7 @@ func walkValue(v reflect.Value, visit func(any)) {
 	}
 }
 
-// forNames calls do for each local and table field that is given a value.
+// forNames calls do for every local and table field with a value.
 func forNames(body []ast.Stmt, do func(name string, value ast.Expr)) {
 	walk(body, func(n any) {
 		switch n := n.(type) {
