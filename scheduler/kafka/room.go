@@ -8,11 +8,11 @@ import (
 )
 
 // maxLate is how many records that don't wait in timers may be on their way to the
-// brokers at once, if each is small.
+// brokers at once, if all are small.
 const maxLate = 4096
 
 // atStore is how many shares go to the store at once: 8 MiB. A redis-server needs a fifth of a second
-// for 8 MiB, and may keep silent for half a second. A longer message goes alone.
+// for 8 MiB, and may keep silent for half a second. A longer batch goes alone.
 const atStore = 512
 
 // room bounds how much is under way somewhere. With maxLate shares a room bounds the memory of records
@@ -60,8 +60,8 @@ func (r *room) free(n int) {
 }
 
 // lateIDs are the ids of late messages on their way to the brokers, from all partitions. Another
-// message with the same id is a duplicate, although the timers don't know of the first message. At most
-// as many ids are kept as records are in the room, and partitions wait for the room.
+// message with the same id is a duplicate, although the timers don't know of the first message. There
+// are at most as many ids as records in the room and partitions that wait for the room.
 type lateIDs struct {
 	mu      sync.Mutex
 	origins map[string]string // by key
