@@ -74,6 +74,41 @@ func (c *cluster) states(key string) (all []timer.State) {
 	return all
 }
 
+// Rule "compare before firing": a backup that missed the outcome of a pop is claimed once its shard is back, and
+// adopts the pop that its primary waits for, rather than yield to the primary and stay a pop behind.
+func TestABackupThatMissedAnOutcomeAdoptsTheNextPop(t *testing.T) {
+	inCluster(t, 3, 2, func(c *cluster) {
+		const interval = 20 * time.Second
+		behind := 0
+		var keys []string
+		for range 30 {
+			keys = append(keys, c.create(recurring(interval, 2)).ID.Key)
+		}
+		pass(interval - time.Second)
+		c.connect("s0", storetest.LinkCut)
+		pass(5 * time.Second)
+		for _, key := range keys {
+			if homes := c.homes(key, 2); homes[1] == "s0" && c.Copies("s0")[key].Seq == 1 {
+				behind++
+			}
+		}
+		c.connect("s0", storetest.LinkUp)
+		pass(time.Second)
+		for _, key := range keys {
+			if all := c.states(key); all[0] != all[1] {
+				c.Errorf("the copies of %s are in the states %+v", key, all)
+			}
+		}
+		if behind == 0 {
+			c.Error("no backup has missed an outcome")
+		}
+		pass(interval)
+		for _, key := range keys {
+			c.wantOnce(key, 2, 2*time.Second+maxLate)
+		}
+	})
+}
+
 // A write that missed an owner is repaired by its node some seconds later, without a sweep.
 func TestAWriteThatMissedAnOwnerIsRepaired(t *testing.T) {
 	for name, write := range map[string]func(c *cluster, id timer.ID) (timer.Receipt, error){

@@ -83,6 +83,16 @@ func yieldingBugs() []bug {
 			Hints: []hint{{Package: "scheduler", Run: "TestABackupFiresWhereNothingIsClaimed"}},
 		},
 		{
+			Name: "yields-to-a-later-pop", What: "A backup that missed an outcome waits for its primary, and does not adopt the next pop.",
+			Edits: []edit{{"(*question).weigh", "", " && d.State.Seq <= c.Record.State.Seq", ""}},
+			Hints: []hint{{Package: "scheduler", Run: "TestABackupThatMissedAnOutcomeAdoptsTheNextPop", Own: true}},
+		},
+		{
+			Name: "short-stops-hide-silence", What: "A node that is held up for a moment again and again waits for a silent shard for ever.",
+			Edits: []edit{{"(*ticks).move", "", "step >= Standstill", "step >= Standstill/10"}},
+			Hints: []hint{{Package: "scheduler/awake", Run: "TestClockStandsStillWhileTheProcessDoes", Own: true}},
+		},
+		{
 			Name: "yields-to-an-older-version", What: "A backup waits for a better copy of an older version.",
 			Edits: []edit{{"(*question).weigh", "", "d.LookIn >= 0 && d.State.Version == c.Record.State.Version &&", "d.LookIn >= 0 && d.State.Version <= c.Record.State.Version &&"}},
 			Hints: []hint{{Package: "scheduler", Run: "TestAShardThatRefusesWritesIsNotWaitedFor"}},

@@ -9,6 +9,11 @@ func sweepBugs() []bug {
 			Hints: []hint{{Package: "scheduler", Run: "TestTheSweepLeavesAloneWhatIsAboutToFire", Own: true}},
 		},
 		{
+			Name: "sweep-compares-ranks-alone", What: "The sweep leaves an owner's copy the time of a leftover, half a skew late.",
+			Edits: []edit{{"(*stray).inTurn", "", "s.busy || r.State.Attempt > 0", "s.busy || true"}},
+			Hints: []hint{{Package: "scheduler", Run: "TestACopyThatBecomesAnOwnersComesDueInItsTurn", Own: true}},
+		},
+		{
 			Name: "sweep-removes-too-early", What: "The sweep removes a copy though an owner has not acknowledged its copy.",
 			Edits: []edit{{"(*sweep).bringHome", "", "about[i].stays = true", "about[i].stays = false"}},
 			Hints: []hint{{Package: "scheduler", Run: "TestTheSweepRemovesNoCopyThatTheOwnerLacks", Own: true}},

@@ -181,7 +181,7 @@ func (q *question) weigh() {
 		case d.Later:
 			o.later = o.later || d.State.Version > c.Record.State.Version ||
 				d.State.Version == c.Record.State.Version && c.overdue() < timing.LeftToOthers
-		case q.states[d.Index].Better && d.LookIn >= 0 && d.State.Version == c.Record.State.Version && !d.State.Ended:
+		case q.states[d.Index].Better && d.LookIn >= 0 && d.State.Version == c.Record.State.Version && d.State.Seq <= c.Record.State.Seq && !d.State.Ended:
 			o.wait = max(o.wait, q.yield(c, d))
 		case d.State.Compare(newest) > 0:
 			o.newer, o.state = q.shard, d.State
