@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"chronos/scheduler/dispatch"
 	"chronos/scheduler/storetest"
 	"chronos/scheduler/timer"
 )
@@ -105,6 +106,40 @@ func TestABackupThatMissedAnOutcomeAdoptsTheNextPop(t *testing.T) {
 		pass(interval)
 		for _, key := range keys {
 			c.wantOnce(key, 2, 2*time.Second+maxLate)
+		}
+	})
+}
+
+// A backup that returns while its primary calls a later pop does not adopt the attempt, whose outcome it would then
+// take for known: a receiver's Retry-After holds, while the shards change, too.
+func TestABackupThatReturnsDuringACallbackDoesNotHurryTheRetry(t *testing.T) {
+	inCluster(t, 3, 2, func(c *cluster) {
+		const interval, after = 20 * time.Second, 15 * time.Second
+		c.respond = func(a attempt) (time.Duration, dispatch.Delivered) {
+			if a.Seq == 2 && a.Attempt == 1 {
+				return 1500 * time.Millisecond, dispatch.Delivered{Reason: "status 503", RetryAfter: after}
+			}
+			return 0, dispatch.Delivered{Verdict: dispatch.VerdictDelivered}
+		}
+		shards := []string{"s0", "s1", "s2"}
+		c.Lay(storetest.Layout{Shards: shards, Active: []string{"s0", "s1"}, Others: [][]string{shards}, Announced: true})
+		pass(time.Second)
+		var keys []string
+		for range 20 {
+			keys = append(keys, c.create(recurring(interval, 2)).ID.Key)
+		}
+		pass(interval - time.Second)
+		c.connect("s0", storetest.LinkCut)
+		pass(interval + time.Second + 50*time.Millisecond)
+		c.connect("s0", storetest.LinkUp)
+		pass(interval)
+		for _, key := range keys {
+			seen := c.callbacks(key)
+			if len(seen) != 3 {
+				c.Errorf("%d callbacks of %s, want one of pop 1 and two of pop 2: %+v", len(seen), key, seen)
+			} else if later := seen[2].at.Sub(seen[1].at); later < after {
+				c.Errorf("the retry of %s came %v after the attempt, want %v at least", key, later, after)
+			}
 		}
 	})
 }

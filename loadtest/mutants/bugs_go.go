@@ -84,7 +84,7 @@ func yieldingBugs() []bug {
 		},
 		{
 			Name: "yields-to-a-later-pop", What: "A backup that missed an outcome waits for its primary, and does not adopt the next pop.",
-			Edits: []edit{{"(*question).weigh", "", " && d.State.Seq <= c.Record.State.Seq", ""}},
+			Edits: []edit{{"(*question).weigh", "", "!c.isPassedBy(d.State) && ", ""}},
 			Hints: []hint{{Package: "scheduler", Run: "TestABackupThatMissedAnOutcomeAdoptsTheNextPop", Own: true}},
 		},
 		{

@@ -181,7 +181,7 @@ func (q *question) weigh() {
 		case d.Later:
 			o.later = o.later || d.State.Version > c.Record.State.Version ||
 				d.State.Version == c.Record.State.Version && c.overdue() < timing.LeftToOthers
-		case q.states[d.Index].Better && d.LookIn >= 0 && d.State.Version == c.Record.State.Version && d.State.Seq <= c.Record.State.Seq && !d.State.Ended:
+		case q.states[d.Index].Better && !c.isPassedBy(d.State) && d.LookIn >= 0 && d.State.Version == c.Record.State.Version && !d.State.Ended:
 			o.wait = max(o.wait, q.yield(c, d))
 		case d.State.Compare(newest) > 0:
 			o.newer, o.state = q.shard, d.State
@@ -191,6 +191,10 @@ func (q *question) weigh() {
 		}
 	}
 }
+
+// isPassedBy reports whether another copy waits for a later pop, so that this copy has missed an
+// outcome. The outcome of a pop that has had an attempt is still to come, or is a retry.
+func (c *claim) isPassedBy(s timer.State) bool { return s.Seq > c.Record.State.Seq && s.Attempt == 0 }
 
 // yield is how long the claim waits for a better copy of the same version. A due copy that nobody
 // has claimed yet is claimed now.

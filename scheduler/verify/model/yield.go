@@ -77,10 +77,11 @@ func (h *hand) outranked(o int8) bool {
 		c.Attempt == 0 && c.order() == h.task.order() && h.now.due(h.sc, c.Version, c.Pop, h.rank(o)) < c.Score
 }
 
-// fires reports whether a better copy that is further on has been fenced, or will be again.
-// During a change the node waits for the better copy, because no further copy has its state yet.
+// fires reports whether a better copy that is further on has had an attempt at its pop: its node tells
+// the outcome, or the copy waits for a retry. During a change the node waits for the better copy,
+// because no further copy has its state yet.
 func (h *hand) fires(c *stored) bool {
-	return h.sc.Change != NoChange && c.Kind == live && c.Version == h.task.Version
+	return h.sc.Change != NoChange && c.Kind == live && c.Version == h.task.Version && c.Attempt > 0
 }
 
 // promote gives a better copy the rank that it has now.
