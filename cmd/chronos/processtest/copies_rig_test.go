@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -30,8 +31,9 @@ type rig struct {
 	heldUp   time.Duration // the longest hold-up of the test itself
 	letters  int           // dead letters at the end
 	holdUps  heldup.HoldUps
-	callers  *callers // nil unless the scenario looks for the calling nodes
-	crossed  []span   // while every node was cut off from a different shard
+	standing sync.RWMutex // read-locked while a node stands still
+	callers  *callers     // nil unless the scenario looks for the calling nodes
+	crossed  []span       // while every node was cut off from a different shard
 
 	// For a run that measures lateness: without a fault, amid faults, and afterwards.
 	control, outage, afterwards span

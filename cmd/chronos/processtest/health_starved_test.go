@@ -72,6 +72,11 @@ func (r *rig) during(d time.Duration) span {
 	return span{from, r.now()}
 }
 
+// settling is how long both nodes run before and after a Redis is killed. A node that stands still between
+// its fence and its callback at that very moment is a second fault: the mark of the fence is lost, and
+// nobody could prevent a second callback.
+const settling = 250 * time.Millisecond
+
 // starve measures the load beside busy loops. Then starve stops and continues both nodes for a
 // while, with a dead shard for a part of the time, and measures again.
 func (r *rig) starve() {
@@ -85,8 +90,12 @@ func (r *rig) starve() {
 	}
 	r.wait(r.plan.seconds(7, 25))
 	killed := r.cluster.shards[rand.IntN(len(r.cluster.shards))]
+	r.standing.Lock()
+	r.wait(settling)
 	back := r.cluster.killShard(killed, "kill", history.ShardAway)
 	r.outage = span{from: r.now()}
+	r.wait(settling)
+	r.standing.Unlock()
 	testkit.Eventually(r.t, 20*time.Second, "each node says that the shard is away", func() bool {
 		return !slices.ContainsFunc(r.cluster.nodes, func(m *member) bool { return !m.saysAway(killed.name) })
 	})
@@ -124,11 +133,13 @@ func (r *rig) stopAgainAndAgain(m *member, stopping <-chan struct{}) {
 			return
 		}
 		// The class Slow excuses late callbacks only.
+		r.standing.RLock()
 		end := r.journal.begin(history.Fault{Kind: "stop", Class: history.Slow, Node: m.name})
 		m.Signal(syscall.SIGSTOP)
 		r.wait(time.Duration(300+rand.IntN(600)) * time.Millisecond)
 		m.Signal(syscall.SIGCONT)
 		end()
+		r.standing.RUnlock()
 	}
 }
 
