@@ -100,6 +100,26 @@ func TestAFaultExplainsNoDuplicateAfterALease(t *testing.T) {
 	})
 }
 
+// The answer to the claim that follows the first lease, which ends by 5607, is lost at 5000, so another lease follows.
+func TestAFurtherFaultExplainsAFurtherLease(t *testing.T) {
+	again := func(arrive int, shard string, start int) func(*book) {
+		return func(b *book) {
+			b.owned("k1", "a", "b")
+			b.call("k1", "/1", 1, 1, 1, arrive, 200)
+			b.fault(NodeDeath, "n1", 1000, 1200)
+			b.fault(ShardAway, shard, start, start+1000)
+			b.Operations = dropGets(b.Operations, "k1")
+		}
+	}
+	runExcuses(t, []excuse{
+		{"found in time", again(6000+4500, "a", 5000), nil},
+		{"later", again(6000+4501, "a", 5000), only(NoDuplicates)},
+		{"begun as late as can be", again(6607+4500, "a", 5607), nil},
+		{"begun after the lease", again(6608+4500, "a", 5608), only(NoDuplicates)},
+		{"of another shard", again(6000+4500, "c", 5000), only(NoDuplicates)},
+	})
+}
+
 // If a timer's owners change, former and later owners count, but only while the shards own the timer.
 func TestOwnersOfAnotherTime(t *testing.T) {
 	owned := func(from, until int) func(*book) {
