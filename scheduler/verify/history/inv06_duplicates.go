@@ -60,10 +60,10 @@ func (r *run) judgeRepeat(f *Finding, w *write, first, c *Callback) {
 //
 //   - The second callback was under way within the fault, or 3 s (Limits.Hurt) after the fault.
 //   - The first callback was under way then. The second callback came no later than a node finds the end of the first
-//     lease, or of a lease that followed (leasesEnd).
+//     lease (Limits.NodeUnderWay).
 //   - No owner remembered the first callback (allForgot).
 func (r *run) repeats(w *write, before, c *Callback) *Fault {
-	lease := c.arrived() <= r.leasesEnd(w, before, c)
+	lease := c.arrived() <= before.over(r.h.Header.limit())+r.h.Header.hold()+r.l.NodeUnderWay
 	for i := range r.h.Faults {
 		f := &r.h.Faults[i]
 		if f.explainsDuplicates() && (r.under(f, c) || lease && r.under(f, before)) && r.hurtsCalls(f, w, before, c) || r.allForgot(f, w, before, c) {
@@ -73,33 +73,18 @@ func (r *run) repeats(w *write, before, c *Callback) *Fault {
 	return nil
 }
 
-// leasesEnd is when a node finds the end of the last lease after a callback (Limits.NodeUnderWay). If a further fault
-// begins before, the answer to the next claim may be lost, too, and the lease of that claim follows.
-func (r *run) leasesEnd(w *write, before, c *Callback) time.Duration {
-	lease := r.h.Header.hold() + r.l.NodeUnderWay
-	end := before.over(r.h.Header.limit()) + lease
-	for longer := true; longer; {
-		longer = false
-		for i := range r.h.Faults {
-			f := &r.h.Faults[i]
-			next := later(f.ended(r.end), lease)
-			if f.explainsDuplicates() && f.started() >= before.arrived() && f.started() <= end && next > end && r.hurtsCalls(f, w, before, c) {
-				end, longer = next, true
-			}
-		}
-	}
-	return end
-}
-
-// allForgot tells whether an owner lost all data between the callbacks, while every other owner was faulty, too: no
-// shard knew of the first callback any more. The second callback comes when a copy that was away is due, after a
-// retry perhaps.
+// allForgot tells whether an owner lost the outcome of the first callback, with all data or with the last writes, while
+// every other owner was faulty, too: no shard knew of the callback any more. The second callback comes when a copy that
+// was away is due, or when the lease has ended that the owner went back to.
 func (r *run) allForgot(f *Fault, w *write, before, c *Callback) bool {
-	if f.Class != ShardLost || f.BackMs > 0 || f.started() < before.arrived() || f.started() > c.arrived() {
+	if f.Class != ShardLost || f.started() < before.arrived() || f.started() > c.arrived() {
 		return false
 	}
 	owners := r.owners(w.timer(), f.started(), f.started())
-	return len(owners) > 1 && slices.Contains(owners, f.Shard) && r.faulty(w.timer(), f.started(), f.started(), len(owners))
+	if f.BackMs > 0 && f.started()-ms(f.BackMs) > before.over(r.h.Header.limit())+r.l.Settle || f.BackMs == 0 && len(owners) == 1 {
+		return false
+	}
+	return slices.Contains(owners, f.Shard) && r.faulty(w.timer(), f.started(), f.started(), len(owners))
 }
 
 // under tells whether the callback was under way within the fault, or up to Limits.Hurt after the fault.
