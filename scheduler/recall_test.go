@@ -1,10 +1,12 @@
 package scheduler_test
 
 import (
+	"errors"
 	"sync"
 	"testing"
 	"time"
 
+	"chronos/scheduler/storetest"
 	"chronos/scheduler/timer"
 )
 
@@ -58,4 +60,34 @@ func repeatAfterALoss(c *cluster, slow time.Duration) {
 	if live {
 		c.Error("the owner that lost its data took a second timer")
 	}
+}
+
+// Rule "a repeated create finds the first": the only owner that acknowledged the create falls silent,
+// and the owner that missed the create is back. The repetition is refused until one of them knows.
+func TestARepeatedCreateWaitsForTheOwnerThatKnows(t *testing.T) {
+	inCluster(t, 3, 1, func(c *cluster) {
+		key := timer.OnceKey("once")
+		create := func() (timer.Receipt, error) {
+			return c.nodes[0].CreateOnce(c.Context(), "once", []byte("body"), oneShot(20*time.Second))
+		}
+		better, other := c.homes(key, 2)[0], c.homes(key, 2)[1]
+		c.connect(better, storetest.LinkCut)
+		if first, err := create(); err != nil || first.Copies != 1 {
+			c.Fatal(first, err)
+		}
+		c.connect(better, storetest.LinkUp)
+		c.connect(other, storetest.LinkCut)
+		if again, err := create(); !errors.Is(err, timer.ErrUnavailable) {
+			c.Errorf("with the owner away that knows the create: %+v, %v; want unavailable", again, err)
+		}
+		c.connect(other, storetest.LinkUp)
+		pass(5 * time.Second) // the write is repaired
+		c.connect(other, storetest.LinkCut)
+		if again, err := create(); err != nil || !again.Replayed {
+			c.Errorf("after the repair: %+v, %v; want the first timer", again, err)
+		}
+		c.connect(other, storetest.LinkUp)
+		pass(30 * time.Second)
+		c.wantOnce(key, 1, 2*time.Second+maxLate)
+	})
 }

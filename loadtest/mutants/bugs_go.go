@@ -193,6 +193,11 @@ func writeBugs() []bug {
 			Hints: []hint{{Package: "scheduler", Run: "TestAnAnswerThatComesTooLateIsNone", Own: true}},
 		},
 		{
+			Name: "new-says-a-shard-that-missed", What: "A repeated create is taken for new by the owner that missed the first, while the other owner is silent.",
+			Edits: []edit{{"(*attempt).wouldKnow", "", "answers && !t.Shard.LacksWrites()", "answers"}},
+			Hints: []hint{{Package: "scheduler", Run: "TestARepeatedCreateWaitsForTheOwnerThatKnows", Own: true}},
+		},
+		{
 			Name: "body-hash-not-stored", What: "A copy does not remember the body of a request with an idempotency key.",
 			Edits: []edit{{"(*attempt).writeTo", "", "BodyHash: a.BodyHash", `BodyHash: ""`}},
 			Hints: []hint{{Package: "scheduler", Run: "TestIdempotencyKeyMakesOneTimer"}},

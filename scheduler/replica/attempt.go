@@ -220,10 +220,7 @@ func (a *attempt) take(answers []store.Written) {
 		case t.sent == sentLook:
 			t.progress, t.passed = told, answer.Err == nil && !accepted(answer.Status)
 		case answer.Err != nil:
-			t.progress, t.answer = untold, *answer
-			if !errors.Is(answer.Err, timer.ErrUpgrading) {
-				t.Shard.Answers.Outage.Failed()
-			}
+			t.failed(answer.Err)
 		default:
 			t.progress, t.answer = told, *answer
 			if a.unanswered && answer.Status == store.WriteExists && answer.State.Version == a.Version {
@@ -238,6 +235,14 @@ func (a *attempt) take(answers []store.Written) {
 				t.progress, t.answer.Status = told, store.WriteNone
 			}
 		}
+	}
+}
+
+// failed notes that the target did not take the write, or was not asked to.
+func (t *target) failed(err error) {
+	t.progress, t.answer = untold, store.Written{Err: err}
+	if !errors.Is(err, timer.ErrUpgrading) {
+		t.Shard.Answers.Outage.Failed()
 	}
 }
 

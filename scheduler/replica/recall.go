@@ -66,14 +66,14 @@ func (a *attempt) remember(heard map[*target]*store.Written) {
 		switch there := heard[t]; {
 		case there == nil:
 		case there.Err != nil && t.Home:
-			t.progress, t.answer = untold, store.Written{Err: there.Err}
+			t.failed(there.Err)
 		case there.Err != nil || !a.knownBy(there):
 		case newest == nil || there.State.Compare(heard[newest].State) > 0:
 			newest = t
 		}
 	}
 	if newest == nil {
-		if !a.formerOwnerAnswered(heard) {
+		if !a.wouldKnow(heard) {
 			a.refuse()
 		}
 		return
@@ -85,10 +85,11 @@ func (a *attempt) remember(heard map[*target]*store.Written) {
 	newest.answer.Status = store.WriteExists
 }
 
-// formerOwnerAnswered reports whether a former owner has answered, or is about to be asked by the
-// write itself. Until the sweep has come to the timer, the present owners know nothing of a create
-// from before the last change of the shards.
-func (a *attempt) formerOwnerAnswered(heard map[*target]*store.Written) bool {
+// wouldKnow reports whether some former owner that answered, or is about to be asked by the write
+// itself, would know of an earlier create. Until the sweep has come to the timer, the present owners
+// know nothing of a create from before the last change of the shards; and a shard that lacks writes
+// may have missed the create that a silent shard acknowledged.
+func (a *attempt) wouldKnow(heard map[*target]*store.Written) bool {
 	former := a.k.store.Formerly(a.ID.Key)
 	former = former[:min(a.ID.RF, len(former))]
 	silent := false
@@ -97,19 +98,20 @@ func (a *attempt) formerOwnerAnswered(heard map[*target]*store.Written) bool {
 			continue
 		}
 		there, asked := heard[t]
-		if asked && there.Err == nil || !asked && t.Home && !t.Shard.Away() {
+		answers := asked && there.Err == nil || !asked && t.Home && !t.Shard.Away()
+		if answers && !t.Shard.LacksWrites() {
 			return true
 		}
-		silent = true
+		silent = silent || !answers
 	}
-	return !silent // no former owner is left
+	return !silent // all have answered, or no former owner is left
 }
 
 // refuse ends a try before anything was written.
 func (a *attempt) refuse() {
 	for t := range each(a.targets) {
 		t.progress = untold
-		t.answer = store.Written{Err: fmt.Errorf("%w: no shard has answered that knows of creates before the shards changed", timer.ErrUnavailable)}
+		t.answer = store.Written{Err: fmt.Errorf("%w: no shard has answered that surely knows of an earlier create with this key", timer.ErrUnavailable)}
 	}
 }
 
