@@ -145,9 +145,12 @@ func checkLeaseEnd(r *rig) {
 	due := r.put("k", 1, oneShot(2*brief)).Due
 	req := request()
 	req.Horizon, req.Grace = far, brief
-	first := r.claim(r.a, req)
-	var second store.Claimed
-	r.awaits("claimed again", due.Add(brief), due.Add(brief), func() bool {
+	var first, second store.Claimed
+	_, to := r.during(func() { first = r.claim(r.a, req) })
+	if to.Before(due) {
+		to = due
+	}
+	r.awaits("claimed again", due.Add(brief), to.Add(brief), func() bool {
 		claims := r.claimAll(r.b, req)
 		if len(claims) == 1 {
 			second = claims[0]
