@@ -161,12 +161,14 @@ type held struct {
 func (h held) and(o held) held { return held{max(h.settled, o.settled), max(h.leased, o.leased)} }
 
 // holds is the time until which a callback holds its timer. If the node died or froze before the outcome was settled,
-// the lease must end first. The next pop or the retry may then be as late as a repeat of the callback itself.
+// the lease must end first. The next pop or the retry may then be as late as a repeat of the callback itself, and later
+// still if the shards change meanwhile (outranked).
 func (r *run) holds(w *write, c *Callback) held {
 	from, h := c.arrived()-r.l.Settle, held{settled: later(c.over(r.h.Header.limit()), r.l.Settle)}
 	for f := range r.during(from, h.settled) {
 		if f.ofNode() && (f.Node == c.Node || c.Node == "") && f.overlaps(from, h.settled, 0) {
 			h.leased = later(c.arrived(), r.allowanceOver(w, from, c.arrived(), r.h.Header.hold()+r.l.NodeUnderWay))
+			h.leased = later(h.leased, r.outranked(w, c.arrived(), h.leased))
 			break
 		}
 	}
@@ -205,8 +207,9 @@ func (r *run) retryBy(w *write, c *Callback, attempt int) time.Duration {
 	return max(later(at, r.allowance(w, over, at))+r.outranked(w, c.arrived(), at), r.holds(w, c).leased)
 }
 
-// outranked is how much later a retry may come if the shards change meanwhile. The retry may wait for the turn of a
-// backup, behind all better copies, although the backup is the primary now.
+// outranked is how much later a pop may come if the shards change while the timer is held by an earlier callback, or
+// waits for a retry. The pop may wait for the turn of a backup, behind all better copies, although the backup is the
+// primary now.
 func (r *run) outranked(w *write, from, to time.Duration) time.Duration {
 	if r.changing(from, to) {
 		return time.Duration(w.rf-1) * w.skew

@@ -44,6 +44,31 @@ func TestAChangeOfTheShardsAndLongPolls(t *testing.T) {
 	})
 }
 
+// The pop after a callback whose node died may be late by a skew in addition, if the shards change meanwhile.
+func TestAChangeOfTheShardsAndADeadNode(t *testing.T) {
+	for _, d := range []struct {
+		name               string
+		starts, ends, late int
+		want               []Invariant
+	}{
+		{"a skew", 20_000, 40_000, 21_006 + 4500 + 500, nil},
+		{"later than that", 20_000, 40_000, 21_006 + 4500 + 501, only(OnTime)},
+		{"the change was over", 20_000, 21_000, 21_004 + 4500 + 51, only(OnTime)},
+		{"the change was later", 26_000, 40_000, 21_004 + 4500 + 51, only(OnTime)},
+	} {
+		t.Run(d.name, func(t *testing.T) {
+			b := clean()
+			b.write(Create, "k7", "/7", 20_000, 1000, 2)
+			b.call("k7", "/7", 70, 1, 1, 21_006, 200)
+			b.call("k7", "/7", 70, 2, 1, d.late, 200)
+			b.fault(NodeDeath, "n1", 21_010, 21_020)
+			b.change(d.starts, d.ends, 2)
+			b.sample()
+			wantOnly(t, b.History, small(), d.want...)
+		})
+	}
+}
+
 // If a timer moves with its outcome, the next poll finds the timer 100 ms later. A pop that was due before may be
 // left out, if the next pop is due by then.
 func TestAChangeOfTheShardsAndAPop(t *testing.T) {
