@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"chronos/scheduler/dispatch"
 	"chronos/scheduler/settings"
 	"chronos/scheduler/storetest"
 	"chronos/scheduler/timing"
@@ -107,6 +108,33 @@ func TestTimersLeftToOthersAreCalledSoon(t *testing.T) {
 		pass(20 * time.Second)
 		for _, key := range keys {
 			c.wantOnce(key, 1, timing.SilentAfter+timing.LookInterval+timing.OverduePatience+150*time.Millisecond)
+		}
+	}, func(config *settings.Config) { config.PollInterval = 100 * time.Millisecond })
+}
+
+// A retry waits 1 s for other nodes than the node whose attempt failed. A node that leaves the retry to that node
+// does not begin the second anew.
+func TestARetryLeftToOthersIsCalledSoon(t *testing.T) {
+	inCluster(t, 3, 2, func(c *cluster) {
+		c.respond = func(a attempt) (time.Duration, dispatch.Delivered) {
+			if a.Attempt == 1 {
+				return 0, dispatch.Delivered{Reason: "status 500"}
+			}
+			return 0, dispatch.Delivered{Verdict: dispatch.VerdictDelivered}
+		}
+		gone, keys := c.backedUpOnOneShard()
+		c.Connect(nodeName(0), gone, storetest.LinkMute)
+		pass(20 * time.Second)
+		const backoff, otherNode = time.Second, time.Second
+		for _, key := range keys {
+			seen := c.callbacks(key)
+			if len(seen) != 2 {
+				t.Errorf("%d callbacks of %s, want 2", len(seen), key)
+				continue
+			}
+			if wait := seen[1].at.Sub(seen[0].at); wait > backoff+otherNode+timing.LookInterval+timing.OverduePatience {
+				t.Errorf("%s was called again %v after its first callback", key, wait)
+			}
 		}
 	}, func(config *settings.Config) { config.PollInterval = 100 * time.Millisecond })
 }

@@ -63,6 +63,11 @@ func yieldingBugs() []bug {
 			Hints: []hint{{Package: "scheduler", Run: "TestAPopIsLeftToANodeThatReachesBothCopies"}},
 		},
 		{
+			Name: "left-pop-comes-due-anew", What: "A pop that is left to another node comes due anew each time.",
+			Edits: []edit{{"(*lane).ask", "", "l.d.putBack(c, -timing.LeftToOthers)", "l.d.putBack(c, 0)"}},
+			Hints: []hint{{Package: "scheduler", Run: "TestARetryLeftToOthersIsCalledSoon"}},
+		},
+		{
 			Name: "partitions-dropped-at-once", What: "A node stops polling a partition before the next node begins.",
 			Edits: []edit{{"(*ownership).Turn", "", "case rank == 0, ago < handOverTime:", "case rank == 0:"}},
 			Hints: []hint{{Package: "scheduler", Run: "TestTimersElsewhereAreOnTime"}},

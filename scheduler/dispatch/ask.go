@@ -44,7 +44,7 @@ func (l *lane) ask(ctx context.Context, batch []*claim, patience time.Duration) 
 		case c.other.unanswered:
 			unanswered = append(unanswered, c)
 		case c.leftToOthers():
-			l.d.putBack(c, -timing.OverduePatience) // the other node looks for overdue timers alone
+			l.d.putBack(c, -timing.LeftToOthers) // due as before: the other node looks for overdue timers alone
 		default:
 			free = append(free, c)
 		}
