@@ -25,6 +25,8 @@ const (
 //   - Faults of the shard that nodes ask about a one-copy timer, beside the owner (witness): the silence and 0.5 s.
 //   - The delays that the faults themselves name (LateMs), and all jumps of an owner's clock since the write.
 //
+// A shard whose clock was put back is quiet (quietUntil), so a callback may come until the next poll after the quiet.
+//
 // Three more delays are added:
 //
 //   - One skew for every copy that may be missing (absent).
@@ -53,6 +55,11 @@ func (r *run) allowanceOver(w *write, from, due, least time.Duration) time.Durat
 	outages := r.outages(w.timer(), r.copies(w, later(due, allowed)))
 	for o := range overlapping(outages, from, later(due, allowed)) {
 		allowed = max(allowed, o.ended-due+r.l.Recover)
+	}
+	for f := range r.during(from, later(due, allowed)) {
+		if f.putBack() && r.hurtsTimer(f.Fault, w.timer(), from, later(due, allowed)) {
+			allowed = max(allowed, r.quietUntil(f.Fault)+r.horizon()-due)
+		}
 	}
 	return allowed
 }

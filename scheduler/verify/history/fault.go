@@ -68,6 +68,9 @@ type Fault struct {
 	Active int `json:"active,omitempty"`
 }
 
+// putBack tells whether the fault put the clock of a shard back.
+func (f *Fault) putBack() bool { return f.Class == ClockStep && f.StepMs < 0 }
+
 func (f *Fault) validate() error {
 	switch f.Class {
 	case NodeDeath, NodeFreeze, NodeClock, NodeStop:

@@ -83,7 +83,8 @@ func TestAFaultExplainsLateCallbacks(t *testing.T) {
 		{"another shard away", owned("c"), 250},
 		{"one owner and another shard away", owned("a", "c"), 2000},
 		{"harmless", one(Harmless, "n1", 1000, 2000), 250},
-		{"clock put back", func(b *book) { b.Faults[b.fault(ClockStep, "a", 500, 500)].StepMs = -300 }, 550},
+		{"clock put back", func(b *book) { b.Faults[b.fault(ClockStep, "a", 500, 500)].StepMs = -300 }, 500 + 3150 - 1104},
+		{"clock put ahead", func(b *book) { b.Faults[b.fault(ClockStep, "a", 500, 500)].StepMs = 300 }, 550},
 	} {
 		t.Run(d.name, func(t *testing.T) {
 			for extra, want := range [][]Invariant{nil, only(OnTime)} {

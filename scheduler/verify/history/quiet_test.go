@@ -5,23 +5,31 @@ import (
 	"time"
 )
 
-// k7 is due from 41,000 to 41,004; the skew is 500 ms. A Redis that restarted or lost data may fire nothing for 4 s,
+// k7 is due from 41,000 to 41,004; the skew is 500 ms. A Redis that restarted or lost data may fire nothing for 3 s,
 // and is polled within 150 ms.
 func TestAShardIsQuietAfterARestart(t *testing.T) {
 	late := func(lateMs int, faults ...Fault) func(*book) {
 		return func(b *book) {
 			b.write(Create, "k7", "/7", 40_000, 1000, 1)
 			b.call("k7", "/7", 7, 1, 1, 41_004+lateMs, 200)
+			b.Homes = append(b.Homes, Home{Key: "k7", Shards: []string{"a", "b"}})
 			b.Faults = append(b.Faults, faults...)
 		}
 	}
 	fault := func(class Class, shard string, end int, restarted bool) Fault {
 		return Fault{Kind: "fault", Class: class, Shard: shard, StartNs: at(20_000), EndNs: at(end), RepairedNs: at(end), Restarted: restarted}
 	}
+	step := func(shard string, by int64) Fault {
+		return Fault{Kind: "fault", Class: ClockStep, Shard: shard, StartNs: at(40_500), EndNs: at(40_500), StepMs: by}
+	}
 	away := func(end int) Fault { return fault(ShardAway, "a", end, true) }
 	unrepaired := func(f Fault) Fault { f.RepairedNs = 0; return f }
 	tooLate := only(OnTime)
 	runExcuses(t, []excuse{
+		{"its clock was put back", late(3150-504, step("a", -300)), nil},
+		{"its clock was put back, and later", late(3151-504, step("a", -300)), tooLate},
+		{"its clock was put ahead", late(251+300, step("a", 300)), tooLate},
+		{"another clock was put back", late(251, step("c", -300)), tooLate},
 		{"one of two restarted", late(2000, away(41_000-3150)), nil},
 		{"one of two restarted, and later", late(2001, away(41_000-3150)), tooLate},
 		{"it was polled since", late(251, away(41_000-3151)), tooLate},

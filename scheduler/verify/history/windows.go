@@ -51,10 +51,10 @@ func (r *run) indexFaults() {
 	r.indexLevels()
 }
 
-// quietUntil is the instant until which nothing may fire from the shard of a fault, after a restart or a loss of data
-// (Limits.Quiet). quietUntil is 0 without a restart or loss, or if the fault did not end.
+// quietUntil is the instant until which nothing may fire from the shard of a fault, after a restart, a loss of data, or
+// a clock that was put back (Limits.Quiet). quietUntil is 0 after other faults, or if the fault did not end.
 func (r *run) quietUntil(f *Fault) time.Duration {
-	if f.Class != ShardLost && !f.Restarted || f.EndNs == -1 {
+	if f.Class != ShardLost && !f.Restarted && !f.putBack() || f.EndNs == -1 {
 		return 0
 	}
 	return later(time.Duration(f.EndNs), r.l.Quiet)
