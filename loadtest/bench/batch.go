@@ -26,8 +26,10 @@ const (
 	batchSpan        = 5 * time.Second
 	enqueued         = 200_000 // by a peer's client
 	pipelined        = 1_000_000
-	batchHundred     = "chronos, batches of 100"
-	batchThousand    = "chronos, batches of 1,000"
+	batchTwo         = "chronos, two copies on two Redis, batches of 1,000"
+	batchThousand    = "chronos, one copy, batches of 1,000"
+	batchHundred     = "chronos, one copy, batches of 100"
+	evalsha          = "limit: redis-benchmark, EVALSHA pipelined"
 )
 
 func batchSection() section {
@@ -39,15 +41,18 @@ func batchSection() section {
 				"POST /timers/batch by 8 connections, closed loop. asynq: its client in a process of its own, 128 goroutines, Enqueue with ProcessAt. BullMQ: addBulk of 1,000, four at once. " +
 					"Limit: redis-benchmark, 8 connections, 50 commands pipelined, EVALSHA of a script that does one HSET and one ZADD. All with appendfsync everysec.",
 			},
-			Columns: []figure.Column{{Metric: "rate", Title: "timers/s"}, {Metric: "p50_ms", Title: "p50 ms"}, {Metric: "p99_ms", Title: "p99 ms"}},
-			Ours:    batchThousand,
+			Columns: slices.Concat([]figure.Column{
+				{Metric: "rate", Title: "timers/s"}, {Metric: "p50_ms", Title: "p50 ms"}, {Metric: "p99_ms", Title: "p99 ms"},
+			}, costColumns(nodeCost, redisCost)),
+			Ours: batchTwo,
 		},
 		subjects: []subject{
-			{name: batchHundred, measure: ours(1, 1, true, createBatches(100))},
-			{name: batchThousand, measure: ours(1, 1, true, createBatches(1000))},
+			{name: batchTwo, measure: ours(twoCopies(), createBatches(1000))},
+			{name: batchThousand, measure: ours(oneCopy(), createBatches(1000))},
+			{name: batchHundred, measure: ours(oneCopy(), createBatches(100))},
 			{name: peerAsynq, measure: asynq().create},
 			{name: peerBullMQ, peer: true, measure: bullMQ().create},
-			{name: "limit: redis-benchmark, EVALSHA pipelined", measure: pipelineRedis},
+			{name: evalsha, measure: pipelineRedis},
 		},
 	}
 }
@@ -61,17 +66,18 @@ func createBatches(size int) on {
 		if !known {
 			return fmt.Errorf("%w: this node has no POST %s", errAbsent, batchPath)
 		}
-		body := batch(slices.Repeat([]string{timer(interval(time.Hour), callbackURI(nowhere, 0))}, size))
+		body := batch(slices.Repeat([]string{s.timer(interval(time.Hour), callbackURI(nowhere, 0))}, size))
+		c := s.costs()
 		r, err := right(httpgen.Run(ctx, httpgen.Config{
 			Addresses: s.addresses(), Connections: batchConnections, Warm: b.span(warm), Duration: b.span(batchSpan),
-			Request: constant(batchPath, body), Check: created(size),
+			Request: constant(batchPath, body), Check: created(size), Begin: c.begin, End: c.end,
 		}))
 		if err != nil {
 			return err
 		}
 		add("rate", r.Rate()*float64(size))
 		addTimes(r.Took, add, false)
-		return nil
+		return c.addTo(add, r.Answered*size)
 	}
 }
 
@@ -91,6 +97,9 @@ func pipelineRedis(ctx context.Context, b *bench, add func(string, float64)) (er
 	if err != nil {
 		return fmt.Errorf("read address: %w", err)
 	}
+	c := &costs{}
+	c.watch(redisCost, store.PID())
+	c.begin()
 	p, err := child.Start(ctx, "redis-benchmark", b.dir, nil, "redis-benchmark", "-h", host, "-p", port, "-c", strconv.Itoa(batchConnections),
 		"-P", "50", "-n", strconv.Itoa(b.size(pipelined)), "-r", strconv.Itoa(pipelined), "--csv",
 		"EVALSHA", sha, "2", "{x}:timers", "{x}:due", "__rand_int__", strings.Repeat("x", 230))
@@ -110,7 +119,8 @@ func pipelineRedis(ctx context.Context, b *bench, add func(string, float64)) (er
 		return err
 	}
 	add("rate", rate)
-	return nil
+	c.end()
+	return c.addTo(add, b.size(pipelined))
 }
 
 // parseBenchmark reads the rate from the output of redis-benchmark --csv, in requests a second.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -20,6 +21,7 @@ import (
 
 const (
 	burstSize      = 100_000
+	bareFast       = "limit: fasthttp client in a loop"
 	besideLimit    = 2 * time.Minute
 	bareGoroutines = 256
 	besideRate     = 200
@@ -35,24 +37,26 @@ func burstSection() section {
 		table: figure.Table{
 			Title: "Burst: 100,000 callbacks due at the same instant",
 			Notes: []string{
-				"Callbacks a second from the first arrival to the last, at a receiver on the same machine. " +
-					"Meanwhile 200 creates a second, open loop, whose answers' times are shown. Memory is the highest resident one of the node.",
+				"Callbacks a second from the first arrival to the last, at a receiver on the same machine; appendfsync everysec. " +
+					"Meanwhile 200 creates a second, open loop, whose answers' times are shown. Memory is the highest resident one of the node. The node of a peer is the program that posts.",
 				"asynq and BullMQ: as many tasks at one instant, whose handler posts by fasthttp's client or undici; the best concurrency of a few. asynq looks at its scheduled tasks each second here.",
 			},
-			Columns: []figure.Column{
+			Columns: slices.Concat([]figure.Column{
 				{Metric: "rate", Title: "callbacks/s"}, {Metric: "rate99", Title: "to 99 %"},
 				{Metric: "first_ms", Title: "first, ms after due"}, {Metric: "last_ms", Title: "last, ms after due"},
 				{Metric: "api_p50_ms", Title: "API p50 ms"}, {Metric: "api_p99_ms", Title: "API p99 ms"}, {Metric: "api_max_ms", Title: "API max ms"},
 				{Metric: "peak_mb", Title: "node MB"},
-			},
-			Ours: oursAOF,
+			}, costColumns(nodeCost, redisCost, receiverCost)),
+			Ours: oursTwo,
 		},
 		subjects: []subject{
-			{name: oursAOF, measure: ours(1, 1, true, burst(burstSize, true))},
-			{name: oursBare, measure: ours(1, 1, false, burst(burstSize, true))},
+			{name: oursTwo, measure: ours(twoCopies(), burst(burstSize, true))},
+			{name: oursSpread, measure: ours(oneOfTwo(), burst(burstSize, true))},
+			{name: oursOne, measure: ours(oneCopy(), burst(burstSize, true))},
+			{name: oursBare, measure: ours(withoutLog(), burst(burstSize, true))},
 			{name: peerAsynq, measure: asynq().burst},
 			{name: peerBullMQ, peer: true, measure: bullMQ().burst},
-			{name: "limit: fasthttp client in a loop", measure: burstBare("fasthttp")},
+			{name: bareFast, measure: burstBare("fasthttp")},
 			{name: "limit: net/http client in a loop", measure: burstBare("nethttp")},
 		},
 	}
@@ -74,9 +78,9 @@ func burst(n int, beside bool) on {
 		if err != nil {
 			return err
 		}
-		node, store := s.costs()
-		node.begin()
-		store.begin()
+		c := s.costs()
+		c.watch(receiverCost, to.PID())
+		c.begin()
 		var api httpgen.Result
 		var apiErr error
 		var drained atomic.Bool
@@ -85,16 +89,16 @@ func burst(n int, beside bool) on {
 			asking.Go(func() { api, apiErr = askBeside(ctx, s, due, &drained) })
 		}
 		report, err := to.await(ctx, n, due)
-		node.end()
-		store.end()
+		c.end()
 		drained.Store(true)
 		asking.Wait()
-		if err := errors.Join(err, apiErr, node.err, store.err); err != nil {
+		if err := errors.Join(err, apiErr); err != nil {
 			return err
 		}
 		addBurst(&report, due, add)
-		add("node_us", node.perOne(n))
-		add("redis_us", store.perOne(n))
+		if err := c.addTo(add, n); err != nil {
+			return err
+		}
 		if beside {
 			addBeside(api.Took, add)
 		}
@@ -148,7 +152,7 @@ func askBeside(ctx context.Context, s *stack, due time.Time, drained *atomic.Boo
 	}
 	return right(httpgen.Run(ctx, httpgen.Config{
 		Addresses: s.addresses(), Connections: 16, Rate: besideRate, Duration: besideLimit, Stop: drained.Load,
-		Request: constant("/timers", timer(interval(time.Hour), callbackURI(nowhere, 0))),
+		Request: constant("/timers", s.timer(interval(time.Hour), callbackURI(nowhere, 0))),
 	}))
 }
 
@@ -166,7 +170,7 @@ func (b *bench) fillBurst(ctx context.Context, s *stack, to *sink, n int) (due t
 	lead := 2*time.Second + time.Duration(n)*time.Second/time.Duration(perSecond)
 	due = time.Now().Add(lead).Truncate(time.Second).Add(time.Second)
 	timing := at(due)
-	each := func(i int) string { return copied(timing, callbackURI(to.fast, i), s.copies) }
+	each := func(i int) string { return s.timer(timing, callbackURI(to.fast, i)) }
 	if err := fill(ctx, s, n, batches, each); err != nil {
 		return due, err
 	}
@@ -202,7 +206,7 @@ func fill(ctx context.Context, s *stack, n int, batches bool, each func(i int) s
 func batchesKnown(ctx context.Context, address string) (bool, error) {
 	r, err := right(httpgen.Run(ctx, httpgen.Config{
 		Addresses: []string{address}, Connections: 1, Requests: 1,
-		Request: constant(batchPath, batch([]string{timer(interval(time.Hour), callbackURI(nowhere, 0))})),
+		Request: constant(batchPath, batch([]string{copied(interval(time.Hour), callbackURI(nowhere, 0), 1)})),
 		Check: func(status int, _ []byte) error {
 			if status == http.StatusNotFound || status == http.StatusMethodNotAllowed || status == http.StatusNotImplemented {
 				return errAbsent
@@ -228,13 +232,19 @@ func burstBare(client string) func(context.Context, *bench, func(string, float64
 		if err := to.expect(ctx, n); err != nil {
 			return err
 		}
-		if _, err := b.job(ctx, "bare", b.self, "role", "bare", "-client", client, "-url", to.fast, "-n", strconv.Itoa(n), "-goroutines", strconv.Itoa(bareGoroutines)); err != nil {
-			return err
-		}
-		report, err := to.await(ctx, n, time.Now())
+		c := &costs{}
+		c.watch(receiverCost, to.PID())
+		c.begin()
+		took, err := b.job(ctx, "bare", b.self, "role", "bare", "-client", client, "-url", to.fast, "-n", strconv.Itoa(n), "-goroutines", strconv.Itoa(bareGoroutines))
 		if err != nil {
 			return err
 		}
+		report, err := to.await(ctx, n, time.Now())
+		c.end()
+		if err := errors.Join(err, c.addTo(add, n)); err != nil {
+			return err
+		}
+		add(nodeCost, perOne(took.CPU, n))
 		addBurst(&report, time.Time{}, add)
 		report.Undated = 0 // the callbacks have no due time
 		return wrongReport(&report)

@@ -21,8 +21,6 @@ const (
 	openRate    = 5000
 	openSpan    = 10 * time.Second
 
-	oursAOF  = "chronos, everysec"
-	oursBare = "chronos, no AOF"
 	fiberApp = "limit: Fiber answering nothing"
 )
 
@@ -31,17 +29,18 @@ func createSection() section {
 		name: "create",
 		table: figure.Table{
 			Title: "Create over HTTP, 128 connections",
-			Notes: []string{"Closed loop, URI of 46 bytes, opaque of 100, one copy. The generator is one thread."},
-			Columns: []figure.Column{
+			Notes: []string{"Closed loop, URI of 46 bytes, opaque of 100; appendfsync everysec. The generator is one thread."},
+			Columns: slices.Concat([]figure.Column{
 				{Metric: "rate", Title: "requests/s"},
 				{Metric: "p50_ms", Title: "p50 ms"}, {Metric: "p99_ms", Title: "p99 ms"},
-				{Metric: "node_us", Title: "node, CPU µs each"}, {Metric: "redis_us", Title: "redis-server, CPU µs each"},
-			},
-			Ours: oursAOF,
+			}, costColumns(nodeCost, redisCost)),
+			Ours: oursTwo,
 		},
 		subjects: []subject{
-			{name: oursAOF, measure: ours(1, 1, true, createClosed)},
-			{name: oursBare, measure: ours(1, 1, false, createClosed)},
+			{name: oursTwo, measure: ours(twoCopies(), createClosed)},
+			{name: oursSpread, measure: ours(oneOfTwo(), createClosed)},
+			{name: oursOne, measure: ours(oneCopy(), createClosed)},
+			{name: oursBare, measure: ours(withoutLog(), createClosed)},
 			{name: fiberApp, measure: createFiber},
 		},
 	}
@@ -53,14 +52,15 @@ func openSection() section {
 		table: figure.Table{
 			Title: fmt.Sprintf("Create at %s/s, open loop", figure.Number(openRate)),
 			Notes: []string{"The time of an answer counts from the instant at which the request should have been sent."},
-			Columns: []figure.Column{
+			Columns: slices.Concat([]figure.Column{
 				{Metric: "p50_ms", Title: "p50 ms"}, {Metric: "p99_ms", Title: "p99 ms"},
 				{Metric: "p999_ms", Title: "p99.9 ms"}, {Metric: "max_ms", Title: "max ms"},
-			},
+			}, costColumns(nodeCost, redisCost)),
 		},
 		subjects: []subject{
-			{name: oursAOF, measure: ours(1, 1, true, createOpen)},
-			{name: oursBare, measure: ours(1, 1, false, createOpen)},
+			{name: oursTwo, measure: ours(twoCopies(), createOpen)},
+			{name: oursOne, measure: ours(oneCopy(), createOpen)},
+			{name: oursBare, measure: ours(withoutLog(), createOpen)},
 		},
 	}
 }
@@ -69,9 +69,9 @@ func openSection() section {
 type on func(ctx context.Context, b *bench, s *stack, add func(string, float64)) error
 
 // ours is a measurement on a fresh stack.
-func ours(nodes, shards int, aof bool, do on, more ...string) func(context.Context, *bench, func(string, float64)) error {
+func ours(on setup, do on, more ...string) func(context.Context, *bench, func(string, float64)) error {
 	return func(ctx context.Context, b *bench, add func(string, float64)) (err error) {
-		s, err := b.start(ctx, nodes, shards, aof, more...)
+		s, err := b.start(ctx, on, more...)
 		if err != nil {
 			return err
 		}
@@ -88,7 +88,7 @@ func right(r httpgen.Result, err error) (httpgen.Result, error) {
 	return r, err
 }
 
-func createConfig(b *bench, addresses []string, copies int, c *cpu) httpgen.Config {
+func createConfig(b *bench, addresses []string, copies int, c *costs) httpgen.Config {
 	return httpgen.Config{
 		Addresses: addresses, Connections: connections, Warm: b.span(warm), Duration: b.span(createSpan),
 		Request: constant("/timers", copied(interval(time.Hour), callbackURI(nowhere, 0), copies)),
@@ -97,19 +97,14 @@ func createConfig(b *bench, addresses []string, copies int, c *cpu) httpgen.Conf
 }
 
 func createClosed(ctx context.Context, b *bench, s *stack, add func(string, float64)) error {
-	node, store := s.costs()
-	config := createConfig(b, s.addresses(), s.copies, node)
-	config.Begin = func() { node.begin(); store.begin() }
-	config.End = func() { node.end(); store.end() }
-	r, err := right(httpgen.Run(ctx, config))
-	if err := errors.Join(err, node.err, store.err); err != nil {
+	c := s.costs()
+	r, err := right(httpgen.Run(ctx, createConfig(b, s.addresses(), s.copies, c)))
+	if err != nil {
 		return err
 	}
 	add("rate", r.Rate())
 	addTimes(r.Took, add, false)
-	add("node_us", node.perOne(r.Answered))
-	add("redis_us", store.perOne(r.Answered))
-	return nil
+	return c.addTo(add, r.Answered)
 }
 
 func createFiber(ctx context.Context, b *bench, add func(string, float64)) (err error) {
@@ -125,27 +120,29 @@ func createFiber(ctx context.Context, b *bench, add func(string, float64)) (err 
 	if err := p.Until(ctx, child.Answers("http://"+address+"/")); err != nil {
 		return err
 	}
-	c := &cpu{pids: []int{p.PID()}}
+	c := &costs{}
+	c.watch(nodeCost, p.PID())
 	r, err := right(httpgen.Run(ctx, createConfig(b, []string{address}, 1, c)))
-	if err := errors.Join(err, c.err); err != nil {
+	if err != nil {
 		return err
 	}
 	add("rate", r.Rate())
 	addTimes(r.Took, add, false)
-	add("node_us", c.perOne(r.Answered))
-	return nil
+	return c.addTo(add, r.Answered)
 }
 
 func createOpen(ctx context.Context, b *bench, s *stack, add func(string, float64)) error {
+	c := s.costs()
 	r, err := right(httpgen.Run(ctx, httpgen.Config{
 		Addresses: s.addresses(), Connections: connections, Warm: b.span(warm), Duration: b.span(openSpan), Rate: openRate,
-		Request: constant("/timers", timer(interval(time.Hour), callbackURI(nowhere, 0))),
+		Request: constant("/timers", s.timer(interval(time.Hour), callbackURI(nowhere, 0))),
+		Begin:   c.begin, End: c.end,
 	}))
 	if err != nil {
 		return err
 	}
 	addTimes(r.Took, add, true)
-	return nil
+	return c.addTo(add, r.Answered)
 }
 
 // addTimes sorts durations and adds their quantiles. With all, addTimes also adds p99.9 and the

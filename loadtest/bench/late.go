@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"chronos/loadtest/bench/figure"
@@ -20,9 +21,11 @@ const (
 	lateLongest  = 3 * time.Second
 	slowOfTen    = 3
 
-	late1k     = "chronos, 1,000/s"
-	late10k    = "chronos, 10,000/s"
-	lateSlow   = "chronos, 1,000/s, the 70 % beside slow endpoints"
+	lateTwo1k  = "chronos, two copies on two Redis, 1,000/s"
+	lateTwo5k  = "chronos, two copies on two Redis, 5,000/s"
+	lateSlow   = "chronos, two copies on two Redis, 1,000/s, the 70 % beside slow endpoints"
+	late1k     = "chronos, one copy, 1,000/s"
+	late10k    = "chronos, one copy, 10,000/s"
 	lateAsynq  = "asynq, 1,000/s"
 	lateBullMQ = "BullMQ, 1,000/s"
 )
@@ -33,20 +36,22 @@ func lateSection() section {
 		table: figure.Table{
 			Title: "Lateness",
 			Notes: []string{
-				"From when a callback was due to its arrival. Timers are created at the given rate, open loop, due 1 to 3 s later. " +
+				"From when a callback was due to its arrival. Timers are created at the given rate, open loop, due 1 to 3 s later; the processor time is for a create and a callback together. " +
 					"Slow endpoints: 30 % of the callbacks go to one that answers after 1.5 s.",
 				"asynq as it is by default: as many workers as cores, its scheduled tasks looked at every 5 s; it keeps whole seconds, so its tasks may be early. BullMQ as it is by default: one job at a time.",
 			},
-			Columns: []figure.Column{
+			Columns: slices.Concat([]figure.Column{
 				{Metric: "p999_ms", Title: "p99.9 ms"}, {Metric: "p50_ms", Title: "p50 ms"}, {Metric: "p99_ms", Title: "p99 ms"},
 				{Metric: "max_ms", Title: "max ms"}, {Metric: "early", Title: "early"}, {Metric: "create_p99_ms", Title: "create p99 ms"},
-			},
-			Ours: late1k,
+			}, costColumns(nodeCost, redisCost, receiverCost)),
+			Ours: lateTwo1k,
 		},
 		subjects: []subject{
-			{name: late1k, measure: ours(1, 1, true, late(1000, 0))},
-			{name: late10k, measure: ours(1, 1, true, late(10_000, 0))},
-			{name: lateSlow, measure: ours(1, 1, true, late(1000, slowOfTen))},
+			{name: lateTwo1k, measure: ours(twoCopies(), late(1000, 0))},
+			{name: lateTwo5k, measure: ours(twoCopies(), late(5000, 0))},
+			{name: lateSlow, measure: ours(twoCopies(), late(1000, slowOfTen))},
+			{name: late1k, measure: ours(oneCopy(), late(1000, 0))},
+			{name: late10k, measure: ours(oneCopy(), late(10_000, 0))},
 			{name: lateAsynq, measure: asynq().late},
 			{name: lateBullMQ, peer: true, measure: bullMQ().late},
 		},
@@ -66,6 +71,9 @@ func late(rate, slow int) on {
 		if err := to.expect(ctx, n); err != nil {
 			return err
 		}
+		c := s.costs()
+		c.watch(receiverCost, to.PID())
+		c.begin()
 		r, err := right(httpgen.Run(ctx, httpgen.Config{
 			Addresses: s.addresses(), Connections: connections, Rate: float64(rate), Requests: n,
 			Request: func(i int, buf []byte) []byte {
@@ -73,14 +81,15 @@ func late(rate, slow int) on {
 				if i%10 < slow {
 					base = to.slow
 				}
-				return appendPost(buf, "/timers", timer(interval(spread(i)), callbackURI(base, i)))
+				return appendPost(buf, "/timers", s.timer(interval(spread(i)), callbackURI(base, i)))
 			},
 		}))
 		if err != nil {
 			return err
 		}
 		report, err := to.await(ctx, n, time.Now().Add(lateLongest))
-		if err != nil {
+		c.end()
+		if err := errors.Join(err, c.addTo(add, n)); err != nil {
 			return err
 		}
 		addLateness(&report, add)
@@ -130,7 +139,7 @@ func memorySection() section {
 			Ours:    "chronos",
 		},
 		subjects: []subject{
-			{name: "chronos", measure: ours(1, 1, false, memoryOfTimers)},
+			{name: "chronos", measure: ours(withoutLog(), memoryOfTimers)},
 			{name: peerAsynq, measure: asynq().memory},
 			{name: peerBullMQ, peer: true, measure: bullMQ().memory},
 		},
@@ -148,7 +157,7 @@ func memoryOfTimers(ctx context.Context, b *bench, s *stack, add func(string, fl
 	}
 	return memoryOf(ctx, s.shards[0], n, add, func() error {
 		return fill(ctx, s, n, batches, func(i int) string {
-			return timer(interval(24*time.Hour+spread(i)), callbackURI(nowhere, i))
+			return s.timer(interval(24*time.Hour+spread(i)), callbackURI(nowhere, i))
 		})
 	})
 }

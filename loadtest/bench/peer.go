@@ -77,12 +77,17 @@ func (p *peer) create(ctx context.Context, b *bench, add func(string, float64)) 
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Stop()) }()
-	took, err := p.put(ctx, b, store, callbackURI(nowhere, 0), b.size(enqueued), "-delay-ms", inMs(time.Hour))
+	c, n := &costs{}, b.size(enqueued)
+	c.watch(redisCost, store.PID())
+	c.begin()
+	took, err := p.put(ctx, b, store, callbackURI(nowhere, 0), n, "-delay-ms", inMs(time.Hour))
+	c.end()
 	if err != nil {
 		return err
 	}
 	add("rate", took.Rate())
-	return nil
+	add(nodeCost, perOne(took.CPU, n))
+	return c.addTo(add, n)
 }
 
 func inMs(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
@@ -92,8 +97,9 @@ func (p *peer) burst(ctx context.Context, b *bench, add func(string, float64)) e
 	if err := p.tune(ctx, b); err != nil {
 		return err
 	}
-	report, due, err := p.burstOf(ctx, b, b.size(burstSize), b.concurrency[p.name])
-	if err != nil {
+	c := &costs{}
+	report, due, err := p.burstOf(ctx, b, b.size(burstSize), b.concurrency[p.name], c)
+	if err := errors.Join(err, c.addTo(add, b.size(burstSize))); err != nil {
 		return err
 	}
 	addBurst(&report, due, add)
@@ -116,7 +122,7 @@ func (p *peer) tune(ctx context.Context, b *bench) error {
 	}
 	best, fastest := 0, 0.0
 	for _, concurrency := range p.tuned {
-		report, _, err := p.burstOf(ctx, b, b.size(burstSize)/tuneShare, concurrency)
+		report, _, err := p.burstOf(ctx, b, b.size(burstSize)/tuneShare, concurrency, &costs{})
 		if err == nil {
 			err = peerReport(&report)
 		}
@@ -132,7 +138,8 @@ func (p *peer) tune(ctx context.Context, b *bench) error {
 	return nil
 }
 
-func (p *peer) burstOf(ctx context.Context, b *bench, n, concurrency int) (report role.Report, due time.Time, err error) {
+// burstOf measures a burst of n tasks, and the processor time from the start of the program that posts.
+func (p *peer) burstOf(ctx context.Context, b *bench, n, concurrency int, c *costs) (report role.Report, due time.Time, err error) {
 	store, to, err := b.startPeer(ctx)
 	if err != nil {
 		return report, due, err
@@ -151,7 +158,9 @@ func (p *peer) burstOf(ctx context.Context, b *bench, n, concurrency int) (repor
 		return report, due, err
 	}
 	defer func() { err = errors.Join(err, worker.Stop()) }()
+	c.of(worker, store, to)
 	report, err = to.await(ctx, n, due)
+	c.end()
 	return report, due, err
 }
 
@@ -185,11 +194,14 @@ func (p *peer) late(ctx context.Context, b *bench, add func(string, float64)) (e
 		return err
 	}
 	defer func() { err = errors.Join(err, worker.Stop()) }()
+	c := &costs{}
+	c.of(worker, store, to)
 	if _, err := p.put(ctx, b, store, to.fast, n, "-rate", strconv.Itoa(rate), "-delay-ms", inMs((lateShortest+lateLongest)/2)); err != nil {
 		return err
 	}
 	report, err := to.await(ctx, n, time.Now().Add(lateLongest))
-	if err != nil {
+	c.end()
+	if err := errors.Join(err, c.addTo(add, n)); err != nil {
 		return err
 	}
 	addLateness(&report, add)

@@ -68,7 +68,7 @@ func (b *bench) profile(ctx context.Context) error {
 }
 
 func (b *bench) profileOne(ctx context.Context, p phase, kind string, flags []string) (summary []byte, err error) {
-	s, err := b.start(ctx, 1, 1, true)
+	s, err := b.start(ctx, twoCopies())
 	if err != nil {
 		return nil, err
 	}

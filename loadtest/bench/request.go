@@ -26,10 +26,8 @@ func callbackURI(base string, n int) string {
 // nowhere is the target of timers that are not meant to fire.
 const nowhere = "http://127.0.0.1:9000"
 
-// timer is a timer of one copy in JSON. timing is a JSON member such as "interval":1.
-func timer(timing, uri string) string { return copied(timing, uri, 1) }
-
-// copied is a timer in JSON with the given number of copies.
+// copied is a timer in JSON with the given number of copies. timing is a JSON member such as
+// "interval":1.
 func copied(timing, uri string, copies int) string {
 	return `{"timing":{` + timing + `},"callback":{"http":{"uri":"` + uri + `","opaque":"` + strings.Repeat("x", role.Opaque) +
 		`"}},"reliability":{"replication-factor":` + strconv.Itoa(copies) + `}}`

@@ -17,6 +17,31 @@ import (
 	"chronos/scheduler/awake"
 )
 
+// setup is what a measurement of chronos runs on. All redis-servers are on this one machine.
+type setup struct {
+	nodes, shards int
+	copies        int  // of each timer
+	bare          bool // without append-only files
+}
+
+// with is a setup of one node.
+func with(shards, copies int) setup { return setup{nodes: 1, shards: shards, copies: copies} }
+
+func twoCopies() setup { return with(2, 2) }
+
+func oneOfTwo() setup { return with(2, 1) }
+
+func oneCopy() setup { return with(1, 1) }
+
+func withoutLog() setup { return setup{nodes: 1, shards: 1, copies: 1, bare: true} }
+
+const (
+	oursTwo    = "chronos, two copies on two Redis"
+	oursSpread = "chronos, one copy on two Redis"
+	oursOne    = "chronos, one copy"
+	oursBare   = "chronos, one copy, no AOF"
+)
+
 // stack is a number of nodes on a number of shards, all empty at first.
 type stack struct {
 	nodes  []*machine.Node
@@ -24,16 +49,16 @@ type stack struct {
 	copies int // of each timer
 }
 
-func (b *bench) start(ctx context.Context, nodes, shards int, aof bool, more ...string) (*stack, error) {
-	s := &stack{copies: 1}
-	for range shards {
-		r, err := machine.StartRedis(ctx, b.dir, aof)
+func (b *bench) start(ctx context.Context, on setup, more ...string) (*stack, error) {
+	s := &stack{copies: on.copies}
+	for range on.shards {
+		r, err := machine.StartRedis(ctx, b.dir, !on.bare)
 		if err != nil {
 			return nil, errors.Join(err, s.stop())
 		}
 		s.shards = append(s.shards, r)
 	}
-	for range nodes {
+	for range on.nodes {
 		n, err := machine.StartNode(ctx, b.dir, b.node, s.shards, more...)
 		if err != nil {
 			return nil, errors.Join(err, s.stop())
@@ -60,42 +85,19 @@ func (s *stack) addresses() (list []string) {
 	return list
 }
 
-// costs returns meters of the CPU time of the nodes and of the redis-servers.
-func (s *stack) costs() (node, store *cpu) {
-	node, store = &cpu{}, &cpu{}
+// timer is a timer in JSON with as many copies as the stack's timers have.
+func (s *stack) timer(timing, uri string) string { return copied(timing, uri, s.copies) }
+
+// costs measures the processor time of the nodes and of the redis-servers.
+func (s *stack) costs() *costs {
+	c := &costs{}
 	for _, n := range s.nodes {
-		node.pids = append(node.pids, n.PID())
+		c.watch(nodeCost, n.PID())
 	}
 	for _, r := range s.shards {
-		store.pids = append(store.pids, r.PID())
+		c.watch(redisCost, r.PID())
 	}
-	return node, store
-}
-
-// cpu sums up the CPU time of processes between begin and end.
-type cpu struct {
-	pids []int
-	took time.Duration
-	err  error
-}
-
-func (c *cpu) begin() { c.took -= c.total() }
-
-func (c *cpu) end() { c.took += c.total() }
-
-// total is the CPU time of the processes since their starts.
-func (c *cpu) total() (sum time.Duration) {
-	for _, pid := range c.pids {
-		took, err := machine.CPU(pid)
-		sum += took
-		c.err = errors.Join(c.err, err)
-	}
-	return sum
-}
-
-// perOne is the CPU time divided by n, in microseconds.
-func (c *cpu) perOne(n int) float64 {
-	return float64(c.took.Microseconds()) / float64(max(n, 1))
+	return c
 }
 
 // role starts a role as a process. The role runs until the caller stops the process.
@@ -115,6 +117,7 @@ func (b *bench) job(ctx context.Context, name string, args ...string) (role.Took
 	if bad := p.Stop(); err != nil || bad != nil {
 		return took, fmt.Errorf("%w\n%s", errors.Join(err, bad), p.Tail())
 	}
+	took.CPU = p.CPU()
 	output, err := p.Output()
 	if err != nil {
 		return took, err

@@ -40,28 +40,27 @@ func sweepSection() section {
 					"Lateness of timers that are created and fired at 1,000/s meanwhile, at the default CHRONOS_SWEEP_RATE.",
 			},
 			Columns: []figure.Column{
-				{Metric: "rate", Title: "copies/s"}, {Metric: "moved", Title: "moved"}, {Metric: "node_us", Title: "node, CPU µs a copy"},
-				{Metric: "redis_us", Title: "redis-servers, CPU µs a copy"}, {Metric: "p999_ms", Title: "lateness p99.9 ms"}, {Metric: "p50_ms", Title: "p50 ms"},
+				{Metric: "rate", Title: "copies/s"}, {Metric: "moved", Title: "moved"}, {Metric: nodeCost, Title: "node, CPU µs a copy"},
+				{Metric: redisCost, Title: "Redis, CPU µs a copy"}, {Metric: "p999_ms", Title: "lateness p99.9 ms"}, {Metric: "p50_ms", Title: "p50 ms"},
 				{Metric: "p99_ms", Title: "p99 ms"}, {Metric: "max_ms", Title: "max ms"}, {Metric: "early", Title: "early"},
 			},
 			Ours: sweepAlone,
 		},
 		subjects: []subject{
-			{name: sweepAlone, measure: ours(1, 3, true, sweepAsFast, "CHRONOS_SWEEP_RATE=1000000")},
-			{name: sweepBeside, measure: ours(1, 3, true, sweepBesideLoad)},
+			{name: sweepAlone, measure: ours(with(3, 2), sweepAsFast, "CHRONOS_SWEEP_RATE=1000000")},
+			{name: sweepBeside, measure: ours(with(3, 2), sweepBesideLoad)},
 		},
 	}
 }
 
 // sweepAsFast measures the time from the first copy that the sweep looks at to the last.
 func sweepAsFast(ctx context.Context, b *bench, s *stack, add func(string, float64)) error {
-	node, store := s.costs()
+	c := s.costs()
 	begun, before, err := beginSweep(ctx, b, s)
 	if err != nil {
 		return err
 	}
-	node.begin()
-	store.begin()
+	c.begin()
 	ended, after := begun, before
 	for now := begun; now.Sub(ended) < sweepStands; now = time.Now() {
 		if now.Sub(begun) > sweepOutlast {
@@ -78,17 +77,14 @@ func sweepAsFast(ctx context.Context, b *bench, s *stack, add func(string, float
 			return err
 		}
 	}
-	node.end()
-	store.end()
+	c.end()
 	n := int(after["seen"] - before["seen"])
 	if least := 2 * b.size(sweptTimers); n < least {
 		return fmt.Errorf("the sweep looked at %d copies of %d", n, least)
 	}
 	add("rate", float64(n)/ended.Sub(begun).Seconds())
 	add("moved", after["brought"]-before["brought"])
-	add("node_us", node.perOne(n))
-	add("redis_us", store.perOne(n))
-	return errors.Join(node.err, store.err)
+	return c.addTo(add, n)
 }
 
 // sweepBesideLoad measures lateness during a sweep.
@@ -98,7 +94,7 @@ func sweepBesideLoad(ctx context.Context, b *bench, s *stack, add func(string, f
 		return err
 	}
 	if err := late(1000, 0)(ctx, b, s, func(metric string, value float64) {
-		if metric != "create_p99_ms" {
+		if metric != "create_p99_ms" && metric != nodeCost && metric != redisCost {
 			add(metric, value)
 		}
 	}); err != nil {
@@ -120,7 +116,7 @@ func sweepBesideLoad(ctx context.Context, b *bench, s *stack, add func(string, f
 // counters from before the sweep.
 func beginSweep(ctx context.Context, b *bench, s *stack) (begun time.Time, before map[string]float64, err error) {
 	n := b.size(sweptTimers)
-	if err := fill(ctx, s, n, true, func(i int) string { return copied(interval(time.Hour), callbackURI(nowhere, i), 2) }); err != nil {
+	if err := fill(ctx, s, n, true, func(i int) string { return s.timer(interval(time.Hour), callbackURI(nowhere, i)) }); err != nil {
 		return begun, nil, err
 	}
 	added, err := machine.StartRedis(ctx, b.dir, true)

@@ -129,7 +129,7 @@ func (b *bench) charts() map[string]*chart.Chart {
 		"lateness": b.chart("lateness", "Lateness of callbacks, ms (logarithmic)",
 			map[string]string{"p50_ms": "p50", "p99_ms": "p99", "p999_ms": "p99.9"}),
 		"claim": b.chart("claim", "Claim: Redis' time for a timer, µs", map[string]string{claimColumn: ""}),
-		"scale": b.chart("scale", "Nodes and shards on one machine", map[string]string{"create": "creates/s", "burst": "callbacks/s"}),
+		"scale": b.chart("scale", "Nodes and shards: processor time for a timer, µs", map[string]string{nodeCost: "node", redisCost: "Redis", receiverCost: "receiver"}),
 	}
 	if c := all["lateness"]; c != nil {
 		c.Logarithmic = true
@@ -146,7 +146,7 @@ func (b *bench) charts() map[string]*chart.Chart {
 // metric to the label of its bar.
 func (b *bench) chart(section, title string, metrics map[string]string) *chart.Chart {
 	c := &chart.Chart{Title: title}
-	order := []string{"rate", "create", "burst", claimColumn, "p50_ms", "p99_ms", "p999_ms"}
+	order := []string{"rate", claimColumn, "p50_ms", "p99_ms", "p999_ms", nodeCost, redisCost, receiverCost}
 	for _, subject := range b.figures.Subjects(section) {
 		g := chart.Group{Label: subject, Ours: !slices.ContainsFunc([]string{"limit", peerAsynq, peerBullMQ}, func(other string) bool {
 			return strings.HasPrefix(subject, other)

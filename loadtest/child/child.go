@@ -83,6 +83,12 @@ func (p *Process) Stop() error {
 	return p.err
 }
 
+// CPU is the processor time of the program. The program must have ended.
+func (p *Process) CPU() time.Duration {
+	<-p.ended
+	return p.cmd.ProcessState.UserTime() + p.cmd.ProcessState.SystemTime()
+}
+
 // Wait waits until the program ends by itself, or ctx ends.
 func (p *Process) Wait(ctx context.Context) error {
 	select {

@@ -69,6 +69,8 @@ type Took struct {
 	Seconds float64 `json:"seconds"`
 	Failed  int     `json:"failed"`
 	Why     string  `json:"why,omitempty"`
+
+	CPU time.Duration `json:"-"` // of the whole program, as its starter saw
 }
 
 // Rate is the number of things done a second.
