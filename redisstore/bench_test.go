@@ -1,8 +1,11 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,26 +14,37 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// BenchmarkScripts takes one-shot timers through a real redis-server, with the given number of timers in a call. The
-// benchmark reports how long Redis was busy with each script, by Redis' own clock (INFO commandstats), in µs a
-// timer.
-func BenchmarkScripts(b *testing.B) {
-	for _, together := range []int{1, 50, 500} {
-		b.Run(fmt.Sprintf("together=%d", together), func(b *testing.B) { benchScripts(b, together) })
+// BenchmarkScripts takes one-shot timers through a real redis-server, with the given number of timers in a call of the
+// store, on one partition or on all partitions. The benchmark reports how long Redis was busy with each script, by Redis'
+// own clock (INFO commandstats), in µs a timer.
+func BenchmarkScripts(b *testing.B) { inCalls(b, benchScripts) }
+
+// BenchmarkCopies does the same for questions about timers that fire on another shard, and for their outcomes.
+func BenchmarkCopies(b *testing.B) { inCalls(b, benchCopies) }
+
+// inCalls runs a benchmark with several numbers of timers in a call, on one partition and on all partitions.
+func inCalls(b *testing.B, bench func(b *testing.B, r *testRedis, s *Store, together int, partitions []int)) {
+	b.Helper()
+	for _, partitions := range [][]int{{3}, nil} {
+		for _, together := range []int{1, 4, 16, 64, 500} {
+			name := fmt.Sprintf("partitions=%d/together=%d", cmp.Or(len(partitions), Partitions), together)
+			b.Run(name, func(b *testing.B) {
+				r := startRedis(b)
+				bench(b, r, openStore(b, "0198f1c2-6d0e-7b11-9c55-5ad3a0b7e913", "http", r), together, partitions)
+			})
+		}
 	}
 }
 
-func benchScripts(b *testing.B, together int) {
-	r := startRedis(b)
-	s := openStore(b, "0198f1c2-6d0e-7b11-9c55-5ad3a0b7e913", "http", r)
+func benchScripts(b *testing.B, r *testRedis, s *Store, together int, partitions []int) {
 	busy := func(phase string, work func()) {
 		before := scriptTime(b, r)
 		work()
 		b.ReportMetric(float64((scriptTime(b, r)-before).Nanoseconds())/1e3/float64(b.N), phase+"-us/timer")
 	}
-	busy("merge", func() { fill(b, s, b.N, together, 0) })
+	busy("merge", func() { fill(b, s, b.N, together, 0, partitions) })
 	var claims []store.Claimed
-	busy("claim", func() { claims = claimMany(b, s, b.N, together) })
+	busy("claim", func() { claims = claimMany(b, s, b.N, together, partitions) })
 	busy("fire", func() {
 		inLots(claims, together, func(lot []store.Claimed) {
 			fences := make([]store.Fence, len(lot))
@@ -60,21 +74,9 @@ func benchScripts(b *testing.B, together int) {
 	})
 }
 
-// BenchmarkCopies measures the time that Redis takes for questions about timers that fire on another shard, and for
-// their outcomes.
-func BenchmarkCopies(b *testing.B) {
-	for _, together := range []int{1, 50, 500} {
-		b.Run(fmt.Sprintf("together=%d", together), func(b *testing.B) {
-			r := startRedis(b)
-			s := openStore(b, "0198f1c2-6d0e-7b11-9c55-5ad3a0b7e913", "http", r)
-			fill(b, s, b.N, together, time.Hour)
-			b.ResetTimer()
-			benchCopies(b, r, s, together)
-		})
-	}
-}
-
-func benchCopies(b *testing.B, r *testRedis, s *Store, together int) {
+func benchCopies(b *testing.B, r *testRedis, s *Store, together int, partitions []int) {
+	fill(b, s, b.N, together, time.Hour, partitions)
+	b.ResetTimer()
 	keys, err := r.client.HKeys(b.Context(), s.keys[0].timers).Result()
 	for p := 1; p < Partitions && err == nil; p++ {
 		var more []string
@@ -84,6 +86,8 @@ func benchCopies(b *testing.B, r *testRedis, s *Store, together int) {
 	if err != nil {
 		b.Fatal(err)
 	}
+	mixed := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same order each time
+	mixed.Shuffle(len(keys), func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
 	states := make(map[string]timer.State, len(keys))
 	inLots(keys, 500, func(keys []string) {
 		spots := make([]store.Spot, len(keys))
@@ -131,14 +135,18 @@ func benchCopies(b *testing.B, r *testRedis, s *Store, together int) {
 	busy("done", tell(store.WriteDone, 2))
 }
 
-// fill creates n timers like the timers of the load tests, with together timers in a call.
-func fill(b *testing.B, s *Store, n, together int, interval time.Duration) {
+// fill creates n timers like the timers of the load tests, with together timers in a call. Without partitions, the timers
+// are in all partitions.
+func fill(b *testing.B, s *Store, n, together int, interval time.Duration, partitions []int) {
 	b.Helper()
 	opaque := strings.Repeat("x", 100)
 	for made := 0; made < n; {
 		writes := make([]store.Write, 0, together)
 		for ; made < n && len(writes) < together; made++ {
 			key, err := s.NewKey()
+			for err == nil && partitions != nil && !slices.Contains(partitions, partitionOf(key)) {
+				key, err = s.NewKey()
+			}
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -154,11 +162,11 @@ func fill(b *testing.B, s *Store, n, together int, interval time.Duration) {
 	}
 }
 
-func claimMany(b *testing.B, s *Store, n, together int) []store.Claimed {
+func claimMany(b *testing.B, s *Store, n, together int, partitions []int) []store.Claimed {
 	b.Helper()
 	var claims []store.Claimed
 	for len(claims) < n {
-		got, err := s.Claim(b.Context(), "a", store.ClaimRequest{Horizon: time.Second, Limit: together, Grace: time.Minute})
+		got, err := s.Claim(b.Context(), "a", store.ClaimRequest{Horizon: time.Second, Limit: together, Grace: time.Minute, Partitions: partitions})
 		if err != nil {
 			b.Fatal(err)
 		}
