@@ -78,11 +78,6 @@ func yieldingBugs() []bug {
 			Hints: []hint{{Package: "scheduler/shard", Run: "TestSilenceBeginsWithTheFirstCallThatGetsNoAnswer"}},
 		},
 		{
-			Name: "later-format-given-up", What: "A record of a later format counts as damaged.",
-			Edits: []edit{{"consider", "claim.lua", "if later(record) then", "if false then"}},
-			Hints: []hint{{Package: "redisstore", Run: "TestLaterFormatsAreLeftAlone"}},
-		},
-		{
 			Name: "yields-where-nothing-is-claimed", What: "A backup yields to a copy on a shard on which the node can claim nothing.",
 			Edits: []edit{{"questionsOf", "dispatch", "c.better(p) && p.Shard.Usable() &&", "c.better(p) &&"}},
 			Hints: []hint{{Package: "scheduler", Run: "TestABackupFiresWhereNothingIsClaimed"}},

@@ -112,6 +112,11 @@ func outcomeBugs() []bug {
 func claimBugs() []bug {
 	return []bug{
 		{
+			Name: "later-format-given-up", What: "A record of a later format counts as damaged.",
+			Edits: []edit{{"consider", "claim.lua", "if later(record) then", "if false then"}},
+			Hints: []hint{{Package: "redisstore", Run: "TestLaterFormatsAreLeftAlone"}},
+		},
+		{
 			Name: "claim-without-lease", What: "A claim notes no lease, so two nodes may claim one timer.",
 			Edits: []edit{{"claim.lua", "", "  if taken > 0 then redis.call('HSET', leases, unpack(tokens)) end\n", ""}},
 			Hints: []hint{{Package: "redisstore", Run: "TestContractMini/1_shards/claim_leases_to_one_node_only"}},
