@@ -242,7 +242,7 @@ func (a *attempt) take(answers []store.Written) {
 func (t *target) failed(err error) {
 	t.progress, t.answer = untold, store.Written{Err: err}
 	if !errors.Is(err, timer.ErrUpgrading) {
-		t.Shard.Answers.Outage.Failed()
+		t.Shard.Answers.Outage.FailedWrite()
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 type outage struct {
 	begun       time.Time    // when the clock began
 	first, last atomic.Int64 // failed call, in ns on the clock; 0 if no call failed lately
+	write       atomic.Int64 // last failed write, in ns on the clock; 0 for none
 	noted       atomic.Bool  // the shard missed a write that only the sweep repairs: a short outage counts, too
 }
 
@@ -24,15 +25,29 @@ func (o *outage) Failed() {
 	o.last.Store(now)
 }
 
+// FailedWrite notes that a write to the shard has failed, which is repaired soon.
+func (o *outage) FailedWrite() {
+	o.Failed()
+	o.write.Store(o.last.Load())
+}
+
 // Missed notes that the shard missed a write that only the sweep can repair. The outage then
 // counts, however short.
 func (o *outage) Missed() {
-	o.Failed()
+	o.FailedWrite()
 	o.noted.Store(true)
 }
 
 // Pending reports whether calls have failed lately, or an outage is not over.
 func (o *outage) Pending() bool { return o.first.Load() != 0 }
+
+// lacksWrites reports whether the shard may lack writes: a write has failed lately, or calls have
+// failed for so long that other nodes' writes may have failed, too.
+func (o *outage) lacksWrites() bool {
+	return o.Pending() && (o.write.Load() >= o.first.Load() || o.long())
+}
+
+func (o *outage) long() bool { return o.last.Load()-o.first.Load() >= int64(timing.OutageAfter) }
 
 // Over reports how long ago an outage began, from the end of the outage until Forget.
 func (o *outage) Over() (ago time.Duration, is bool) {
@@ -40,7 +55,7 @@ func (o *outage) Over() (ago time.Duration, is bool) {
 	if first == 0 || now-time.Duration(last) < timing.OutageOver {
 		return 0, false
 	}
-	if last-first < int64(timing.OutageAfter) && !o.noted.Load() {
+	if !o.long() && !o.noted.Load() {
 		o.first.CompareAndSwap(first, 0)
 		return 0, false
 	}

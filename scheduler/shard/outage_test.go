@@ -35,3 +35,29 @@ func TestAShortOutageCountsIfItsWritesAreNotRepaired(t *testing.T) {
 		})
 	}
 }
+
+// A claim that came too late leaves no write behind. Otherwise a create that happens once would be
+// refused whenever the only other owner falls silent within seconds.
+func TestOnlyWritesThatMayBeMissingCount(t *testing.T) {
+	for name, c := range map[string]struct {
+		fail func(*outage)
+		want bool
+	}{
+		"a call":                  {(*outage).Failed, false},
+		"a write":                 {(*outage).FailedWrite, true},
+		"a write that is left":    {(*outage).Missed, true},
+		"calls for a long time":   {func(o *outage) { o.Failed(); time.Sleep(timing.OutageAfter); o.Failed() }, true},
+		"a call after the repair": {func(o *outage) { o.FailedWrite(); time.Sleep(timing.OutageOver); o.Over(); o.Failed() }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				o := newOutage()
+				time.Sleep(time.Second)
+				c.fail(o)
+				if o.lacksWrites() != c.want {
+					t.Errorf("writes may be missing: %t, want %t", !c.want, c.want)
+				}
+			})
+		})
+	}
+}

@@ -130,7 +130,7 @@ func (sh *Shard) GapFor(while time.Duration) time.Duration {
 }
 
 // LacksWrites reports whether the shard may lack writes that other shards have, as far as is known.
-func (sh *Shard) LacksWrites() bool { return sh.Answers.Outage.Pending() || sh.GapFor(0) > 0 }
+func (sh *Shard) LacksWrites() bool { return sh.Answers.Outage.lacksWrites() || sh.GapFor(0) > 0 }
 
 // since is how long ago an instant of the clock of Answers was; 0 if at is 0.
 func (sh *Shard) since(at *atomic.Int64) time.Duration {
