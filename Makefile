@@ -10,6 +10,7 @@ GOLANGCI     := go tool -modfile=$(CURDIR)/.ci/tools.mod golangci-lint
 GOVULNCHECK  := go tool -modfile=$(CURDIR)/.ci/tools.mod govulncheck
 TEST_FLAGS   ?= -timeout 8m $(if $(CI),-count=1)
 FUZZTIME     ?= 20s
+RATE         ?= 1000
 
 # Packages that test real processes, and what takes long there: make test leaves that to make check.
 PROCESSES := chronos/cmd/chronos/processtest
@@ -114,8 +115,8 @@ sim: ## run whole clusters in virtual time under faults: 100 seeds of an hour, o
 		$(if $(SEED),-v -sim.seed=$(SEED),-sim.seeds=100)
 
 .PHONY: faults
-faults: test-needs ## kill, stop, wipe and cut off real Redis, Kafka, nodes and bridges under load: some 50 minutes
-	go test -count=1 -v -timeout 60m -run 'TestCopies|TestSlowRedis|TestStarved|TestAMachineThatBecomesBusy|TestHangingDestinations' ./cmd/chronos/processtest -args -faults.full
+faults: test-needs ## kill, stop, wipe and cut off real Redis, Kafka, nodes and bridges under load, with RATE (1000) timers a second: some 50 minutes
+	go test -count=1 -v -timeout 60m -run 'TestCopies|TestSlowRedis|TestStarved|TestAMachineThatBecomesBusy|TestHangingDestinations' ./cmd/chronos/processtest -args -faults.full -faults.rate=$(RATE)
 	go test -count=1 -v -timeout 30m ./cmd/chronos-bridge/bridgetest -args -faults.full
 
 .PHONY: mutants

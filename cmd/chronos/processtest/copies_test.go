@@ -17,7 +17,8 @@ import (
 var (
 	// make check runs the short form. The full form takes some 35 minutes:
 	// go test -count=1 -v -timeout 60m -run TestCopies ./cmd/chronos/processtest -args -faults.full
-	faultsFull = flag.Bool("faults.full", false, "TestCopies: 1,000 timers a second, each fault three times, until the last tombstone is gone")
+	faultsFull = flag.Bool("faults.full", false, "TestCopies: more timers a second, each fault three times, until the last tombstone is gone")
+	faultsRate = flag.Int("faults.rate", 1000, "timers a second of a full run; without a fault they take half of the processors at most")
 	faultsKeep = flag.String("faults.keep", "", "folder that gets the histories and the nodes' logs")
 )
 
@@ -43,7 +44,7 @@ func (p plan) seconds(short, full int) time.Duration {
 func (p plan) command(name string) string {
 	more := ""
 	if p.full {
-		more = " -timeout 30m -args -faults.full"
+		more = fmt.Sprintf(" -timeout 30m -args -faults.full -faults.rate=%d", *faultsRate)
 	}
 	return fmt.Sprintf("go test ./cmd/chronos/processtest -run '%s$' -v%s", cmp.Or(p.test, "TestCopies/"+name), more)
 }
@@ -52,7 +53,7 @@ func (p plan) command(name string) string {
 // takes a third of two processors. A machine half as fast can bear the load, too.
 func (p plan) mix() mix {
 	return mix{
-		rate: p.either(100, 1000), recurring: 0.1, deletes: 0.1, replaces: 0.1, gets: 0.1,
+		rate: p.either(100, *faultsRate), recurring: 0.1, deletes: 0.1, replaces: 0.1, gets: 0.1,
 		longest: p.seconds(4, 8), longestRecurring: p.seconds(5, 8) / 2,
 	}
 }
