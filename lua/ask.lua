@@ -11,7 +11,9 @@
 --          for a record of a later format
 -- Cost:    O(items), and O(log n) for each reported copy
 -- Twice:   safe: reads
-local due, timers, leases = KEYS[1], KEYS[2], KEYS[3]
+local due, timers, leases
+
+-- <record>
 
 -- Most copies are live, without a lease and without words. Comparing bytes is then enough.
 local function same(record, lease, state, rank_from)
@@ -27,6 +29,9 @@ end
 
 -- Few records are read together, since a record may be a megabyte.
 local together = 50
+
+-- <each>
+due, timers, leases = KEYS[1], KEYS[2], KEYS[3]
 local keys, records, held = {}, nil, nil
 for i = 1, #ARGV, 3 do
   local key = ARGV[i]

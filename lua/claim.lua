@@ -27,15 +27,21 @@ local keep_tombstones_ms = tonumber(ARGV[10])
 
 if now_ms > not_after_ms then return { now_us, 'late' } end
 
+if neglected_ms > 0 then horizon_ms = 0 end
+local last_score = int(now_ms + horizon_ms)
+
+-- Most claims find nothing.
+if #redis.call('ZRANGEBYSCORE', due, '-inf', last_score, 'LIMIT', 0, 1) == 0 then return { now_us } end
+
+-- <record>
 -- Redis does nothing else while a script runs, and a record may be a megabyte. The script therefore reads few records
 -- together, and removes few tombstones in a call.
 local together, max_buried, max_left, look_again_ms, leave_later_ms = 50, 500, 200, 10000, 2000
 
-if neglected_ms > 0 then horizon_ms = 0 end
-
 local token = node .. ':' .. counter .. ':' .. int(now_ms)
 local reply, scores, tokens, folded, buried = { now_us }, {}, {}, {}, {}
 local taken, bytes, left, kept, put_off = 0, 0, 0, 0, 0
+counted = nil
 
 local function enough() return taken >= limit or bytes >= max_bytes or #buried + kept + put_off >= max_buried end
 
@@ -120,7 +126,7 @@ end
 -- Each page is twice as long as the page before, so the cost grows only in proportion to the entries read past.
 local offset, size = 0, math.max(math.min(limit, together), 4)
 repeat
-  local page = redis.call('ZRANGEBYSCORE', due, '-inf', int(now_ms + horizon_ms), 'WITHSCORES', 'LIMIT', offset, size)
+  local page = redis.call('ZRANGEBYSCORE', due, '-inf', last_score, 'WITHSCORES', 'LIMIT', offset, size)
   for first = 1, #page, 2 * together do
     if enough() then break end
     local keys = {}

@@ -13,6 +13,8 @@
 local due, timers, leases = KEYS[1], KEYS[2], KEYS[3]
 local after_ms, after_key, limit, hot_ms = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 
+-- <record>
+
 -- Redis does nothing else while a script runs, and a record may be a megabyte.
 local max_bytes = 4000000
 

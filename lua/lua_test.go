@@ -24,9 +24,10 @@ func TestScriptsAreTheFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := map[string]string{}
+	parts := []string{"common.lua", "record.lua", "partitions.lua"}
 	for _, file := range files {
-		if file != "common.lua" {
-			want[strings.TrimSuffix(file, ".lua")] = readFile(t, "common.lua") + readFile(t, file)
+		if !slices.Contains(parts, file) {
+			want[strings.TrimSuffix(file, ".lua")] = readFile(t, "common.lua") + whole(readFile(t, file))
 		}
 	}
 	if diff := cmp.Diff(want, Scripts()); diff != "" {
@@ -47,8 +48,38 @@ func TestHeadersAndBodiesAgree(t *testing.T) {
 	}
 }
 
+// whole is a script's own file as the script has it.
+func whole(own string) string {
+	return strings.NewReplacer("-- <record>\n", record, "-- <each>\n", "").Replace(own)
+}
+
+// A script that takes several partitions has every line of the script for one partition, once.
+func TestScriptsForPartitionsAreTheSameScripts(t *testing.T) {
+	for name, source := range ForPartitions() {
+		t.Run(name, func(t *testing.T) {
+			c := &checker{}
+			c.checkGlobals(name, source, "pcall")
+			if err := errors.Join(c.faults...); err != nil {
+				t.Error(err)
+			}
+			own := readFile(t, name+".lua")
+			for line := range strings.Lines(common + whole(own)) {
+				if n := strings.Count(source, line); n < 1 {
+					t.Errorf("a line is missing: %s", line)
+				}
+			}
+			if n := strings.Count(source, own[strings.LastIndex(own, "local reply"):]); n != 1 {
+				t.Errorf("the end of the script is there %d times", n)
+			}
+			if strings.Contains(source, "-- <") {
+				t.Error("a mark is left")
+			}
+		})
+	}
+}
+
 func TestCommonTouchesNoKey(t *testing.T) {
-	if err := checkCommon(common); err != nil {
+	if err := errors.Join(checkCommon(common), checkCommon(common+record)); err != nil {
 		t.Error(err)
 	}
 	for name, broken := range map[string]string{
@@ -305,7 +336,7 @@ func checkScript(name, common, source string) error {
 	if err != nil {
 		return fmt.Errorf("parse %s: %w", name, err)
 	}
-	c.checkGlobals(name, common+source)
+	c.checkGlobals(name, common+whole(source))
 	c.checkKeys(body)
 	c.checkArguments(body)
 	c.checkItems(body)
@@ -335,7 +366,7 @@ func checkCommon(source string) error {
 
 // checkGlobals compiles the script and looks at the used globals. No global may be assigned, and the
 // script may only read globals of Lua and Redis in every flavor.
-func (c *checker) checkGlobals(name, source string) {
+func (c *checker) checkGlobals(name, source string, more ...string) {
 	chunk, err := parse.Parse(strings.NewReader(source), name)
 	if err != nil {
 		c.fault("parse %s: %w", name, err)
@@ -346,7 +377,7 @@ func (c *checker) checkGlobals(name, source string) {
 		c.fault("compile %s: %w", name, err)
 		return
 	}
-	known := strings.Fields("ARGV KEYS ipairs math pairs redis string table tonumber tostring type unpack")
+	known := append(strings.Fields("ARGV KEYS ipairs math pairs redis string table tonumber tostring type unpack"), more...)
 	for protos := []*glua.FunctionProto{proto}; len(protos) > 0; protos = protos[1:] {
 		for _, instruction := range protos[0].Code {
 			operation, constant := int(instruction>>26), instruction&0x3ffff
@@ -625,7 +656,7 @@ func walkValue(v reflect.Value, visit func(any)) {
 	}
 }
 
-// forNames calls do for every local and table field with a value.
+// forNames calls do for every local, assigned variable and table field with a value.
 func forNames(body []ast.Stmt, do func(name string, value ast.Expr)) {
 	walk(body, func(n any) {
 		switch n := n.(type) {
@@ -633,6 +664,12 @@ func forNames(body []ast.Stmt, do func(name string, value ast.Expr)) {
 			for i, value := range n.Exprs {
 				if _, ok := value.(*ast.FunctionExpr); !ok && i < len(n.Names) {
 					do(n.Names[i], value)
+				}
+			}
+		case *ast.AssignStmt:
+			for i, target := range n.Lhs {
+				if id, ok := target.(*ast.IdentExpr); ok && i < len(n.Rhs) {
+					do(id.Value, n.Rhs[i])
 				}
 			}
 		case *ast.Field:
@@ -657,7 +694,9 @@ func definitions(body []ast.Stmt, name string) int {
 	walk(body, func(node any) {
 		switch node := node.(type) {
 		case *ast.LocalAssignStmt:
-			count(node.Names...)
+			if len(node.Exprs) > 0 { // otherwise it is declared
+				count(node.Names...)
+			}
 		case *ast.ParList:
 			count(node.Names...)
 		case *ast.NumberForStmt:

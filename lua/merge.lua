@@ -19,11 +19,9 @@
 --          there); "later" alone for a record of a later format; after not_after_ms: now_us, "late"
 -- Cost:    O(items · log n + tags)
 -- Twice:   safe: the second call finds the same state
-local due, timers, leases, tags = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local not_after_ms = tonumber(ARGV[1])
+local due, timers, leases, tags
 
-if now_ms > not_after_ms then return { now_us, 'late' } end
-
+-- <record>
 -- The kinds of writes. needs is the copy that a write needs: any (or no copy at all), copy, live, version (a copy of the
 -- write's version), exact (a copy of exactly the write's state, without a lease and without a firing mark). makes is the
 -- result: state (the write's state), tombstone, done (removes the predecessor, otherwise a tombstone), pop (the next
@@ -133,7 +131,9 @@ end
 
 -- Changes are collected, and written by few calls for all items. States come first: a full Redis refuses states before
 -- the script has written anything. For moves the script first removes an entry of due (lua/README.md, Rules of all scripts).
-local states, moves, gone, freed = { {}, {} }, { {}, {} }, {}, {}
+local states, moves, gone, freed
+
+local function forget() states, moves, gone, freed = { {}, {} }, { {}, {} }, {}, {} end
 
 local function write(group, key, record, score)
   local records, scores = group[1], group[2]
@@ -156,7 +156,7 @@ local function flush()
     if #moves[2] > 0 then redis.call('ZADD', due, unpack(moves[2])) end
   end
   if #freed > 0 then redis.call('HDEL', leases, unpack(freed)) end
-  states, moves, gone, freed = { {}, {} }, { {}, {} }, {}, {}
+  forget()
 end
 
 -- A function of make takes the kind, the key, the record of the write, the old record or nil, when to look at the copy, and how
@@ -251,6 +251,14 @@ local function there(record, lease)
   if not record or not readable(record) then return nil end
   return lease and fence_noted(lease) and format(parse(record, lease)) or record
 end
+
+-- <each>
+due, timers, leases, tags = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local not_after_ms = tonumber(ARGV[1])
+if now_ms > not_after_ms then return { now_us, 'late' } end
+
+forget()
+counted = nil
 
 local function merge(i, record, lease)
   local kind, key, head, rest = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]

@@ -16,9 +16,9 @@
 -- Returns: now_us, then for each item: "ok" or "lost lease" (lease: the present lease, "-" without a lease)
 -- Cost:    O(items · log n + tags)
 -- Twice:   safe: the lease has ended, so the second answer is "lost -", or "lost" with a later lease
-local due, timers, leases, dead, tags = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local node = ARGV[1]
+local due, timers, leases, dead, tags, node
 
+-- <record>
 local function encode(text)
   return (string.gsub(text, '[^A-Za-z0-9._~-]', function(c) return string.format('%%%02X', string.byte(c)) end))
 end
@@ -49,7 +49,7 @@ end
 -- Timers that are done after a passed fence, without an earlier state's mark and without a tombstone to keep. Most
 -- settled one-shot timers belong here; the script removes the timers together. The claim's tags still hold: no script has written
 -- the record since.
-local done = {}
+local done
 local function remove_done()
   if #done == 0 then return end
   redis.call('ZREM', due, unpack(done))
@@ -59,7 +59,7 @@ local function remove_done()
 end
 
 -- Timers that were claimed and not fired go back unchanged, and together, too.
-local given_back, scores = {}, {}
+local given_back, scores
 local function give_back()
   if #given_back == 0 then return end
   redis.call('ZREM', due, unpack(given_back))
@@ -67,6 +67,11 @@ local function give_back()
   redis.call('HDEL', leases, unpack(given_back))
   given_back, scores = {}, {}
 end
+
+-- <each>
+due, timers, leases, dead, tags = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+node = ARGV[1]
+done, given_back, scores, counted = {}, {}, {}, nil
 
 local function settle(i, lease)
   local key, token, score, outcome, delay_ms = ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 2]), ARGV[i + 3], tonumber(ARGV[i + 4])

@@ -11,6 +11,8 @@
 local timers = KEYS[1]
 local cursor, limit = ARGV[1], tonumber(ARGV[2])
 
+-- <record>
+
 -- Few records are read together, since a record may be a megabyte.
 local together, looked = 50, 0
 repeat

@@ -13,22 +13,28 @@ import (
 // merge sends writes as clients' requests do.
 func (d *differ) merge() {
 	n := d.node()
-	writes, modelled := d.writes()
-	// Ends that a client wrote go last in a batch: the order within a call does not matter.
-	ends := func(w store.Write) int {
-		return map[bool]int{true: 1}[w.Kind == store.WriteGone || w.Kind == store.WriteBury]
-	}
-	gone := func(a, b store.Write) int { return ends(a) - ends(b) }
-	slices.SortStableFunc(writes, gone)
-	slices.SortStableFunc(modelled, gone)
+	writes, modelled := d.lastEnds()
 	d.sendBoth("merge", n, modelled, func() []store.Written { return d.stores[n].Merge(context.Background(), writes) })
 }
 
 // tell sends writes as outcomes and repairs do.
 func (d *differ) tell() {
 	n := d.node()
-	writes, modelled := d.writes()
+	writes, modelled := d.lastEnds()
 	d.sendBoth("tell", n, modelled, func() []store.Written { return d.stores[n].Tell(context.Background(), "a", writes) })
+}
+
+// lastEnds are writes for the store and for the model. Ends go last, as in the store: the order within a call does not
+// matter.
+func (d *differ) lastEnds() (writes, modelled []store.Write) {
+	writes, modelled = d.writes()
+	ends := func(w store.Write) int {
+		return map[bool]int{true: 1}[w.Kind == store.WriteGone || w.Kind == store.WriteBury]
+	}
+	gone := func(a, b store.Write) int { return ends(a) - ends(b) }
+	slices.SortStableFunc(writes, gone)
+	slices.SortStableFunc(modelled, gone)
+	return writes, modelled
 }
 
 func (d *differ) sendBoth(what string, n int, modelled []store.Write, send func() []store.Written) {

@@ -293,10 +293,14 @@ func (o *observer) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pro
 		err := next(ctx, commands)
 		for _, command := range commands {
 			script, ok := command.(*redis.Cmd)
-			if !ok || len(script.Args()) < 4 || !strings.Contains(fmt.Sprint(script.Args()[3]), o.partition) {
+			if !ok || !strings.Contains(fmt.Sprint(script.Args()...), o.partition) {
 				continue
 			}
-			if reply, err := script.Slice(); err == nil && len(reply) > 0 {
+			reply, err := script.Slice()
+			if err == nil && len(reply) > 0 {
+				if first, several := reply[0].([]any); several {
+					reply = first // of several partitions, at the same instant
+				}
 				if us, ok := reply[0].(int64); ok {
 					o.us.Store(us)
 				}

@@ -90,13 +90,16 @@ func (s *Store) claimCalls(sh *shard.Shard, counter string, partitions []int, ro
 	if req.MaxBytes > 0 {
 		bytes = min(max(req.MaxBytes/n, 1), maxClaimBytes)
 	}
+	if together := min(shard.CommandItems*n/room, n); together > 1 {
+		bytes = min(bytes, shard.CommandBytes/together)
+	}
 	calls := make([]*shard.Call, n)
 	for i := range calls {
 		share := room / n
 		if i < room%n {
 			share++
 		}
-		calls[i] = &shard.Call{Script: "claim", Keys: s.calls.merge[partitions[i]], Args: []any{
+		calls[i] = &shard.Call{Script: "claim", Keys: s.calls.merge[partitions[i]], Items: min(share, shard.MaxItems), Bytes: bytes, Args: []any{
 			req.Horizon.Milliseconds(), min(share, shard.MaxItems), s.node, counter, record.WholeMs(req.Grace), leaveRetries, sh.Clock.In(s.notAfter), bytes,
 			req.Neglected.Milliseconds(), req.KeepTombstones.Milliseconds(),
 		}}
@@ -278,6 +281,7 @@ func (s *Store) Ask(ctx context.Context, name string, states []store.KeyState) (
 		}
 		calls[k].Args = append(calls[k].Args, st.Key, record.State(st.State), rankFrom)
 		indexes[k] = append(indexes[k], i)
+		calls[k].Items++
 	}
 	sh.Eval(ctx, sh.Ask, calls)
 	byIndex := make(map[int]store.Difference)

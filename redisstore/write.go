@@ -1,7 +1,6 @@
 package redisstore
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,8 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"chronos/redisstore/record"
 	"chronos/redisstore/shard"
@@ -66,20 +63,15 @@ func (s *Store) Tell(ctx context.Context, name string, writes []store.Write) []s
 // flushMerge sends the items that a batcher gathered. An item that the shard refused as too late was not executed.
 // The item goes once more with the clock learnt from the refusal, unless the item is too old: this process may have
 // been stopped.
-//
-// Items that end timers stand last, and go once more by themselves if the shard's memory is full. A script that has
-// removed something may write on, so deletes work on a full shard. Creates stand first: a create behind a delete
-// would be written, too.
 func (s *Store) flushMerge(sh *shard.Shard, items []*shard.Item) {
 	begun := time.Now()
 	ctx, cancel := s.awake.WithTimeout(context.Background(), s.patience)
 	defer cancel()
 	script := s.mergeScript(sh)
-	slices.SortStableFunc(items, func(a, b *shard.Item) int { return cmp.Compare(a.Ends, b.Ends) })
 	sh.EvalItems(ctx, sh.Front, script, items)
 	var again []*shard.Item
 	for _, it := range items {
-		if errors.Is(it.Err, shard.ErrLate) && time.Since(begun) < s.notAfter || it.Ends == 1 && redis.IsOOMError(it.Err) {
+		if errors.Is(it.Err, shard.ErrLate) && time.Since(begun) < s.notAfter {
 			again = append(again, it)
 		}
 	}

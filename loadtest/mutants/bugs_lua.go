@@ -141,9 +141,20 @@ func claimBugs() []bug {
 			Edits: []edit{{"headOf", "redisstore/record", "return head, WholeMs(w.DueIn) - nth", `return appendStart(head, w.State.Version.Time().UnixMilli()+WholeMs(w.DueIn)-nth), ""`}},
 			Hints: []hint{{Package: "redisstore", Run: "TestDueTimesAreOfTheShardsClock", Own: true}},
 		},
+	}
+}
+
+// callBugs are bugs of how script calls reach Redis.
+func callBugs() []bug {
+	return []bug{
+		{
+			Name: "an-error-hurts-all-partitions", What: "An error in one partition of a call is the answer to all partitions.",
+			Edits: []edit{{"partitions.lua", "", "  if not ok then reply", "  if not ok then error(reply) end\n  if not ok then reply"}},
+			Hints: []hint{{Package: "redisstore", Run: "TestAnErrorInOnePartitionStaysThere", Own: true}},
+		},
 		{
 			Name: "lost-scripts-stay-lost", What: "Calls that go to Redis together are not sent again when Redis has forgotten the scripts.",
-			Edits: []edit{{"(*Shard).converse", "", "if len(missing) > 0 {", "if len(missing) > 0 && len(calls) == 1 {"}},
+			Edits: []edit{{"(*Shard).converse", "", "if len(again) > 0 {", "if len(again) > 0 && len(calls) == 1 {"}},
 			Hints: []hint{{Package: "redisstore", Run: "TestForgottenScripts"}},
 		},
 	}

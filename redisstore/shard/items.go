@@ -32,31 +32,40 @@ type ItemScript struct {
 	Replies int
 }
 
-// EvalItems runs the script over all items in one round trip, with one call per partition and MaxItems.
+// EvalItems runs the script over all items in one round trip, with one call per partition and MaxItems. Items that end
+// timers have calls of their own, behind the others: Redis lets a script that has removed something write on while its
+// memory is full, and a create must not be written so.
 func (s *Shard) EvalItems(ctx context.Context, client redis.UniversalClient, script ItemScript, items []*Item) {
 	head := script.Head()
-	var byPartition [store.Partitions][]*Item
+	var byPartition [2][store.Partitions][]*Item
 	for _, it := range items {
-		byPartition[it.Partition] = append(byPartition[it.Partition], it)
+		byPartition[it.Ends][it.Partition] = append(byPartition[it.Ends][it.Partition], it)
 	}
 	var calls []*Call
 	var parts [][]*Item
-	for p, all := range byPartition {
-		for len(all) > 0 {
-			part := all[:min(len(all), MaxItems)]
-			all = all[len(part):]
-			args := append(make([]any, 0, len(head)+len(part)*len(part[0].Args)), head...)
-			for _, it := range part {
-				args = append(args, it.Args...)
+	for ends := range byPartition {
+		for p, all := range byPartition[ends] {
+			for len(all) > 0 {
+				part := all[:min(len(all), MaxItems)]
+				all = all[len(part):]
+				calls, parts = append(calls, callOf(script, p, head, part)), append(parts, part)
 			}
-			calls = append(calls, &Call{Script: script.Name, Keys: script.Keys[p], Args: args})
-			parts = append(parts, part)
 		}
 	}
 	s.Eval(ctx, client, calls)
 	for i, c := range calls {
 		s.distribute(c, parts[i], script.Replies)
 	}
+}
+
+func callOf(script ItemScript, partition int, head []any, items []*Item) *Call {
+	c := &Call{Script: script.Name, Keys: script.Keys[partition], Items: len(items)}
+	c.Args = append(make([]any, 0, len(head)+len(items)*len(items[0].Args)), head...)
+	for _, it := range items {
+		c.Args = append(c.Args, it.Args...)
+		c.Bytes += it.Bytes
+	}
+	return c
 }
 
 func (s *Shard) distribute(c *Call, items []*Item, replies int) {

@@ -16,17 +16,21 @@ import (
 	"chronos/scheduler/timer"
 )
 
-type script struct{ name, sha, source string }
+type script struct{ sha, source string }
 
-type scripts map[string]script
+// scripts are the scripts for one partition, and the scripts for several partitions, by name.
+type scripts struct{ alone, together map[string]script }
 
 func loadScripts() scripts {
-	all := scripts{}
-	for name, source := range lua.Scripts() {
-		sum := sha1.Sum([]byte(source)) //nolint:gosec // as above
-		all[name] = script{name: name, sha: hex.EncodeToString(sum[:]), source: source}
+	load := func(sources map[string]string) map[string]script {
+		all := map[string]script{}
+		for name, source := range sources {
+			sum := sha1.Sum([]byte(source)) //nolint:gosec // as above
+			all[name] = script{sha: hex.EncodeToString(sum[:]), source: source}
+		}
+		return all
 	}
-	return all
+	return scripts{alone: load(lua.Scripts()), together: load(lua.ForPartitions())}
 }
 
 // Call is a script on a partition, and the reply.
@@ -34,6 +38,8 @@ type Call struct {
 	Script string
 	Keys   []string
 	Args   []any
+	Items  int // how many timers the call is about at most; 0 for a call that is carried out by itself
+	Bytes  int // about how long arguments and reply are
 
 	NowUs int64 // the shard's clock when the script ran
 	Reply []any // without the clock
@@ -47,10 +53,10 @@ var (
 	ErrLate = errors.New("executed after its not-after")
 )
 
-// Eval runs the calls in one round trip. Calls whose script the shard has lost go out in a second round trip with the
-// script's source. Eval learns the shard's clock. A call's reply is without the leading now_us; a call's error wraps
-// ErrUnavailable. A caller whose ctx ends no longer waits. The answer is read all the same, so that the next caller
-// finds a connection.
+// Eval runs the calls in one round trip, and calls of one script about few timers together (command). Commands whose
+// script the shard has lost go out in a second round trip with the script's source. Eval learns the shard's clock. A
+// call's reply is without the leading now_us; a call's error wraps ErrUnavailable. A caller whose ctx ends no longer waits.
+// The answer is read all the same, so that the next caller finds a connection.
 func (s *Shard) Eval(ctx context.Context, client redis.UniversalClient, calls []*Call) {
 	err := s.Ready(ctx)
 	if err == nil && ctx.Done() == nil {
@@ -76,7 +82,7 @@ func (s *Shard) converseUntil(ctx context.Context, client redis.UniversalClient,
 	}
 	own, lasting := make([]*Call, len(calls)), context.WithoutCancel(ctx)
 	for i, c := range calls {
-		own[i] = &Call{Script: c.Script, Keys: c.Keys, Args: c.Args}
+		own[i] = &Call{Script: c.Script, Keys: c.Keys, Args: c.Args, Items: c.Items, Bytes: c.Bytes}
 	}
 	done := make(chan struct{})
 	s.under.Go(func() {
@@ -104,48 +110,68 @@ func (s *Shard) impatient(ctx context.Context) error {
 }
 
 func (s *Shard) converse(ctx context.Context, client redis.UniversalClient, calls []*Call) {
-	missing := s.round(ctx, client, calls, func(pipe redis.Pipeliner, c *Call) *redis.Cmd {
-		return pipe.EvalSha(ctx, s.scripts[c.Script].sha, c.Keys, c.Args...)
-	})
-	if len(missing) > 0 {
-		s.round(ctx, client, missing, func(pipe redis.Pipeliner, c *Call) *redis.Cmd {
-			return pipe.Eval(ctx, s.scripts[c.Script].source, c.Keys, c.Args...)
-		})
+	again := s.round(ctx, client, s.commands(client, calls), false)
+	if len(again) > 0 {
+		s.round(ctx, client, again, true)
 	}
 }
 
-func (s *Shard) round(ctx context.Context, client redis.UniversalClient, calls []*Call,
-	send func(redis.Pipeliner, *Call) *redis.Cmd,
-) (missing []*Call) {
+// round sends commands, with the scripts' sources if whole, and returns what must be sent once more: commands whose
+// script the shard has lost, and the calls of commands that must be sent one by one.
+func (s *Shard) round(ctx context.Context, client redis.UniversalClient, commands []command, whole bool) (again []command) {
 	pipe := client.Pipeline()
-	commands := make([]*redis.Cmd, len(calls))
-	for i, c := range calls {
-		commands[i] = send(pipe, c)
+	sent := make([]*redis.Cmd, len(commands))
+	for i, c := range commands {
+		keys, args := c.arguments()
+		if whole {
+			sent[i] = pipe.Eval(ctx, c.source, keys, args...)
+		} else {
+			sent[i] = pipe.EvalSha(ctx, c.sha, keys, args...)
+		}
 	}
-	sent := s.Clock.Now()
+	at := s.Clock.Now()
 	_, err := pipe.Exec(ctx)
-	for i, c := range calls {
-		if commands[i].Val() == nil && commands[i].Err() == nil {
-			commands[i].SetErr(err) // a failure before anything is sent leaves no error at the commands
+	for i, c := range commands {
+		if sent[i].Val() == nil && sent[i].Err() == nil {
+			sent[i].SetErr(err) // a failure before anything is sent leaves no error at the commands
 		}
-		c.NowUs, c.Reply, c.Err = s.read(sent, commands[i])
-		if c.Err != nil && strings.Contains(c.Err.Error(), "NOSCRIPT") {
-			missing = append(missing, c)
+		replies, err := c.replies(sent[i])
+		for k, call := range c.calls {
+			call.NowUs, call.Reply, call.Err = s.read(at, replies[k], err)
+		}
+		switch {
+		case err == nil:
+		case strings.Contains(err.Error(), "NOSCRIPT"):
+			again = append(again, c)
+		case len(c.calls) > 1 && strings.Contains(err.Error(), "CROSSSLOT"):
+			s.apart.Store(true)
+			again = append(again, s.commands(client, c.calls)...)
 		}
 	}
-	return missing
+	return again
 }
 
-func (s *Shard) read(sent time.Duration, command *redis.Cmd) (nowUs int64, reply []any, err error) {
-	reply, err = command.Slice()
+// scriptError is the error of one of several calls of a command.
+type scriptError string
+
+func (e scriptError) Error() string { return string(e) }
+
+// RedisError makes the error a redis.Error: the shard has answered.
+func (scriptError) RedisError() {}
+
+// read reads the answer to a call.
+func (s *Shard) read(sent time.Duration, answer any, err error) (nowUs int64, reply []any, _ error) {
+	if text, is := answer.(string); is && err == nil {
+		err = scriptError(text)
+	}
 	if err != nil {
 		return 0, nil, s.Unavailable(err)
 	}
-	if len(reply) == 0 {
+	reply, ok := answer.([]any)
+	if !ok || len(reply) == 0 {
 		return 0, nil, s.Unavailable(ErrReply)
 	}
-	nowUs, ok := reply[0].(int64)
-	if !ok {
+	if nowUs, ok = reply[0].(int64); !ok {
 		return 0, nil, s.Unavailable(ErrReply)
 	}
 	s.Clock.Learn(sent, nowUs)

@@ -53,7 +53,8 @@ type Shard struct {
 	options   Options
 	under     sync.WaitGroup // conversations, until their answer is read
 	scripts   scripts
-	*batcher  // of Submit
+	apart     atomic.Bool // a Redis of a Cluster: a call takes keys of one partition
+	*batcher              // of Submit
 
 	verified atomic.Bool
 	identity atomic.Pointer[string]   // of the process verified last; nil before, "-" for a process that won't say

@@ -36,8 +36,10 @@ type held struct{ fences, settlements *flow.Queue[*claim] }
 func newHeld() held { return held{flow.NewQueue[*claim](), flow.NewQueue[*claim]()} }
 
 // The most that one call may claim. The shard does nothing else meanwhile: 1,000 timers take some
-// milliseconds, and more bytes might take longer than a shard may keep silent.
+// milliseconds, and more bytes might take longer than a shard may keep silent. While few timers are
+// due, a call for few timers costs the shard less, since all partitions are in one script call.
 const (
+	fewClaims     = 128
 	maxClaims     = 1000
 	maxClaimBytes = 8 << 20
 )
@@ -75,7 +77,11 @@ func (l *lane) poll(ctx context.Context) {
 		}
 		others &^= own
 		again, lookAgain = again&^own, lookAgain&^others
-		moreOwn, moreOthers := l.claimBoth(ctx, own, others)
+		room := min(l.credit.Left(), fewClaims)
+		if (own&again)|(others&lookAgain) != 0 {
+			room = min(l.credit.Left(), 2*maxClaims)
+		}
+		moreOwn, moreOthers := l.claimBoth(ctx, own, others, room)
 		again, lookAgain = again|moreOwn, lookAgain|moreOthers
 		if left := again | lookAgain; left == 0 || l.credit.Scarce() {
 			l.pause(ctx, next, left != 0)
@@ -109,8 +115,7 @@ func (l *lane) pause(ctx context.Context, next time.Time, more bool) {
 
 // claimBoth claims in the node's own partitions and, at the same time, in partitions of other
 // nodes.
-func (l *lane) claimBoth(ctx context.Context, own, others shard.PartitionSet) (moreOwn, moreOthers shard.PartitionSet) {
-	room := l.credit.Left()
+func (l *lane) claimBoth(ctx context.Context, own, others shard.PartitionSet, room int) (moreOwn, moreOthers shard.PartitionSet) {
 	switch {
 	case others == 0:
 		return l.claim(ctx, own, 0, room), 0

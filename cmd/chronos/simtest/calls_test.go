@@ -38,6 +38,9 @@ func openCallLog(t *testing.T, folder string, seed uint64) *callLog {
 	for name, source := range lua.Scripts() {
 		l.names[shaOf(source)] = name
 	}
+	for name, source := range lua.ForPartitions() {
+		l.names[shaOf(source)] = name
+	}
 	l.zip, _ = gzip.NewWriterLevel(file, gzip.BestSpeed)
 	l.out = bufio.NewWriterSize(l.zip, 1<<20)
 	return l

@@ -22,8 +22,8 @@ import (
 // Nearly all calls of a quiet cluster are of these two kinds, and starting a Lua state costs more than
 // everything else. The claim's header names the arguments. A nil fastClaim answers nothing.
 type fastClaim struct {
-	sha, beat           string
-	horizonMs, notAfter int // indexes into the claim's ARGV
+	sha, several, beat  string // several: claims of several partitions in one call
+	horizonMs, notAfter int    // indexes into the claim's ARGV
 
 	mu    sync.Mutex
 	known map[knows]bool
@@ -42,7 +42,7 @@ func newFastClaim(t testing.TB) *fastClaim {
 	header, _, _ = strings.Cut(header, "(")
 	names := strings.Fields(strings.ReplaceAll(header, "--", ""))
 	f := &fastClaim{
-		sha: shaOf(source), beat: shaOf(lua.Scripts()["beat"]), known: map[knows]bool{},
+		sha: shaOf(source), several: shaOf(lua.ForPartitions()["claim"]), beat: shaOf(lua.Scripts()["beat"]), known: map[knows]bool{},
 		horizonMs: slices.Index(names, "horizon_ms"), notAfter: slices.Index(names, "not_after_ms"),
 	}
 	if f.horizonMs < 0 || f.notAfter < 0 {
@@ -145,17 +145,44 @@ func fastest(mini *miniredis.Miniredis, clocks, node, lacks string, now time.Tim
 	return strconv.FormatInt(fastestMs, 10), lacked
 }
 
-// answers reports whether args, of an EVALSHA, are a claim that finds nothing now.
-func (f *fastClaim) answers(mini *miniredis.Miniredis, args []string, now time.Time) bool {
-	if f == nil || len(args) < 3 || args[0] != f.sha {
+// answers reports whether args, of an EVALSHA, are claims that find nothing now, and in how many partitions of
+// one call; 0 partitions for a claim of one partition by itself.
+func (f *fastClaim) answers(mini *miniredis.Miniredis, args []string, now time.Time) (partitions int, ok bool) {
+	if f == nil || len(args) < 3 || args[0] != f.sha && args[0] != f.several {
+		return 0, false
+	}
+	known := f.knew(mini, args[0])
+	n, err := strconv.Atoi(args[1])
+	if err != nil || !known || n < 1 || len(args) <= 2+n {
+		return 0, false
+	}
+	keys, argv := args[2:2+n], args[2+n:]
+	if args[0] == f.sha {
+		return 0, f.findsNone(mini, keys, argv, now)
+	}
+	width, err := strconv.Atoi(argv[0])
+	if err != nil || width < 1 || len(keys)%width != 0 {
+		return 0, false
+	}
+	argv = argv[1:]
+	for ; len(keys) > 0; keys = keys[width:] {
+		if len(argv) == 0 {
+			return 0, false
+		}
+		m, err := strconv.Atoi(argv[0])
+		if err != nil || m < 0 || len(argv) <= m || !f.findsNone(mini, keys[:width], argv[1:1+m], now) {
+			return 0, false
+		}
+		argv, partitions = argv[1+m:], partitions+1
+	}
+	return partitions, true
+}
+
+// findsNone reports whether the claim of a partition is in time, and finds nothing now.
+func (f *fastClaim) findsNone(mini *miniredis.Miniredis, keys, argv []string, now time.Time) bool {
+	if len(argv) <= max(f.horizonMs, f.notAfter) {
 		return false
 	}
-	known := f.knew(mini, f.sha)
-	keys, err := strconv.Atoi(args[1])
-	if err != nil || !known || len(args) <= 2+keys+max(f.horizonMs, f.notAfter) {
-		return false
-	}
-	argv := args[2+keys:]
 	horizonMs, err := strconv.ParseInt(argv[f.horizonMs], 10, 64)
 	if err != nil {
 		return false
@@ -164,10 +191,10 @@ func (f *fastClaim) answers(mini *miniredis.Miniredis, args []string, now time.T
 	if err != nil || now.UnixMilli() > notAfterMs {
 		return false
 	}
-	if !mini.Exists(args[2]) {
+	if !mini.Exists(keys[0]) {
 		return true
 	}
-	scores, err := mini.SortedSet(args[2])
+	scores, err := mini.SortedSet(keys[0])
 	if err != nil {
 		return false
 	}

@@ -178,15 +178,26 @@ func (s *shard) execute(epoch int, peer *server.Peer, args []string, waited bool
 // shorten answers calls that need no Lua state, if fast knows how. The shard's mutex is held.
 func (s *shard) shorten(peer *server.Peer, args []string, now time.Time) bool {
 	var said []string
-	ok := false
+	partitions, ok := 0, false
 	if s.refuse == ([refusals]int{}) { // otherwise a script that writes is refused
 		said, ok = s.fast.beats(s.mini, args, now)
 	}
-	if !ok && !s.fast.answers(s.mini, args, now) {
+	if !ok {
+		partitions, ok = s.fast.answers(s.mini, args, now)
+	}
+	if !ok {
 		return false
 	}
 	s.calls.shortened++
 	peer.Block(func(w *server.Writer) {
+		if partitions > 0 {
+			w.WriteLen(partitions)
+			for range partitions {
+				w.WriteLen(1)
+				w.WriteInt(int(now.UnixMicro()))
+			}
+			return
+		}
 		w.WriteLen(1 + len(said))
 		w.WriteInt(int(now.UnixMicro()))
 		for _, text := range said {
