@@ -24,11 +24,11 @@ type command struct {
 // commands puts calls together. Calls of one script stay in order.
 func (s *Shard) commands(client redis.UniversalClient, calls []*Call) []command {
 	commands := make([]command, 0, len(calls))
-	_, cluster := client.(*redis.ClusterClient)
+	several := s.takesPartitions(client)
 	items, bytes := 0, 0
 	for _, c := range calls {
 		together, ok := s.scripts.together[c.Script]
-		ok = ok && c.Items > 0 && !cluster && !s.apart.Load()
+		ok = ok && c.Items > 0 && several
 		if last := len(commands) - 1; ok && last >= 0 && commands[last].calls[0].Script == c.Script && items > 0 &&
 			items+c.Items <= CommandItems && bytes+c.Bytes <= CommandBytes {
 			commands[last].script, commands[last].calls = together, append(commands[last].calls, c)
@@ -39,6 +39,22 @@ func (s *Shard) commands(client redis.UniversalClient, calls []*Call) []command 
 		items, bytes = c.Items, c.Bytes
 	}
 	return commands
+}
+
+// takesPartitions tells whether a command may have keys of several partitions.
+func (s *Shard) takesPartitions(client redis.UniversalClient) bool {
+	_, cluster := client.(*redis.ClusterClient)
+	return !cluster && !s.apart.Load()
+}
+
+// twin is the source of the command's script for several partitions, if the command has one, and the other way round. A
+// script without a twin is its own.
+func (s *Shard) twin(c command) string {
+	name := c.calls[0].Script
+	if together, is := s.scripts.together[name]; is && len(c.calls) == 1 {
+		return together.source
+	}
+	return s.scripts.alone[name].source
 }
 
 func (c *command) arguments() (keys []string, args []any) {

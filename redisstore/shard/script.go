@@ -117,7 +117,8 @@ func (s *Shard) converse(ctx context.Context, client redis.UniversalClient, call
 }
 
 // round sends commands, with the scripts' sources if whole, and returns what must be sent once more: commands whose
-// script the shard has lost, and the calls of commands that must be sent one by one.
+// script the shard has lost, and the calls of commands that must be sent one by one. A script for one partition and the
+// same script for several partitions come together: calls grow just when a shard is slow and a further round trip hurts.
 func (s *Shard) round(ctx context.Context, client redis.UniversalClient, commands []command, whole bool) (again []command) {
 	pipe := client.Pipeline()
 	sent := make([]*redis.Cmd, len(commands))
@@ -125,6 +126,9 @@ func (s *Shard) round(ctx context.Context, client redis.UniversalClient, command
 		keys, args := c.arguments()
 		if whole {
 			sent[i] = pipe.Eval(ctx, c.source, keys, args...)
+			if s.takesPartitions(client) {
+				pipe.ScriptLoad(ctx, s.twin(c))
+			}
 		} else {
 			sent[i] = pipe.EvalSha(ctx, c.sha, keys, args...)
 		}

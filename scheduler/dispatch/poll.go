@@ -38,6 +38,7 @@ func newHeld() held { return held{flow.NewQueue[*claim](), flow.NewQueue[*claim]
 // The most that one call may claim. The shard does nothing else meanwhile: 1,000 timers take some
 // milliseconds, and more bytes might take longer than a shard may keep silent. While few timers are
 // due, a call for few timers costs the shard less, since all partitions are in one script call.
+// But if answers take long, a second call for the other timers would come too late.
 const (
 	fewClaims     = 128
 	maxClaims     = 1000
@@ -77,9 +78,9 @@ func (l *lane) poll(ctx context.Context) {
 		}
 		others &^= own
 		again, lookAgain = again&^own, lookAgain&^others
-		room := min(l.credit.Left(), fewClaims)
-		if (own&again)|(others&lookAgain) != 0 {
-			room = min(l.credit.Left(), 2*maxClaims)
+		room := l.credit.Left()
+		if (own&again)|(others&lookAgain) == 0 && time.Duration(l.claiming.Load()) < step {
+			room = min(room, fewClaims)
 		}
 		moreOwn, moreOthers := l.claimBoth(ctx, own, others, room)
 		again, lookAgain = again|moreOwn, lookAgain|moreOthers
