@@ -107,22 +107,28 @@ func TestGoals(t *testing.T) {
 func TestGoalsNameSubjects(t *testing.T) {
 	for _, g := range goals() {
 		for _, w := range g.ways {
-			i := slices.IndexFunc(sections(), func(s section) bool { return s.name == w.section })
-			if i < 0 {
-				t.Errorf("%s: no section %q", g.what, w.section)
-				continue
-			}
-			s := sections()[i]
-			for _, name := range []string{w.subject, w.over} {
-				known := slices.ContainsFunc(s.subjects, func(sub subject) bool { return sub.name == name })
-				if name != "" && !known {
-					t.Errorf("%s: no subject %q", g.what, name)
-				}
-			}
-			if !slices.ContainsFunc(s.table.Columns, func(c figure.Column) bool { return c.Metric == w.metric }) {
-				t.Errorf("%s: no metric %q", g.what, w.metric)
+			wantMeasured(t, w.section, w.subject, w.metric)
+			if w.over != "" {
+				wantMeasured(t, w.section, w.over, w.metric)
 			}
 		}
+	}
+}
+
+// wantMeasured checks that the bench measures the metric of the subject.
+func wantMeasured(t *testing.T, name, subjectName, metric string) {
+	t.Helper()
+	i := slices.IndexFunc(sections(), func(s section) bool { return s.name == name })
+	if i < 0 {
+		t.Errorf("no section %q", name)
+		return
+	}
+	s := sections()[i]
+	if !slices.ContainsFunc(s.subjects, func(sub subject) bool { return sub.name == subjectName }) {
+		t.Errorf("%s: no subject %q", name, subjectName)
+	}
+	if !slices.ContainsFunc(s.table.Columns, func(c figure.Column) bool { return c.Metric == metric }) {
+		t.Errorf("%s: no metric %q", name, metric)
 	}
 }
 

@@ -4,7 +4,7 @@
 // of the machine, in turn, in three runs on the same machine. -peers adds BullMQ. The command
 // prints medians, their spread and ratios. All is on the loopback interface, in temporary
 // directories, and bounded in time. The tables, the values of all runs and charts are written to
-// loadtest/results. The exit status is 1 if an answer or a callback was wrong, and 2 if a
+// loadtest/results, and the tables in README and docs/benchmarks.md are rewritten. The exit status is 1 if an answer or a callback was wrong, and 2 if a
 // measurement failed. The command runs on Linux only.
 package main
 
@@ -83,10 +83,13 @@ func parseOptions(args []string, stderr io.Writer) (options, error) {
 	}
 	// A part of the figures must not replace the whole.
 	if whole := !o.quick && o.subject == "" && len(o.only) == len(sectionNames()); o.results == "" && whole {
-		o.results = filepath.Join(o.root, "loadtest", "results")
+		o.results = resultsOf(o.root)
 	}
 	return o, nil
 }
+
+// resultsOf is the folder for the results of whole measurements.
+func resultsOf(root string) string { return filepath.Join(root, "loadtest", "results") }
 
 // run runs the command and returns the exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {

@@ -19,6 +19,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"chronos/loadtest/page"
 )
 
 type options struct {
@@ -99,7 +101,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return err
 	}
 	if o.write {
-		return writeTable(filepath.Join(o.root, "docs", "testing.md"), results)
+		return page.WriteTable(filepath.Join(o.root, "docs", "testing.md"), "make mutants", table(results))
 	}
 	return nil
 }

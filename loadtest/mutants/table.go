@@ -3,14 +3,10 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"time"
-)
 
-const (
-	tableBegins = "<!-- The table is written by make mutants. -->\n"
-	tableEnds   = "<!-- End of the table. -->\n"
+	"chronos/loadtest/page"
 )
 
 // line is the result in a line of text.
@@ -45,27 +41,7 @@ func table(results []result) string {
 		if r.own {
 			own = " (own)"
 		}
-		fmt.Fprintf(&b, "| %s | %s | `%s` `%s`%s | %d |\n", r.bug.Name, cell(r.bug.What), r.caughtBy.Package, cell(r.caughtBy.Test), own, int(r.took.Round(time.Second).Seconds()))
+		fmt.Fprintf(&b, "| %s | %s | `%s` `%s`%s | %d |\n", r.bug.Name, page.Cell(r.bug.What), r.caughtBy.Package, page.Cell(r.caughtBy.Test), own, int(r.took.Round(time.Second).Seconds()))
 	}
 	return b.String()
-}
-
-func cell(text string) string { return strings.ReplaceAll(text, "|", `\|`) }
-
-// writeTable puts the table between the two comments.
-func writeTable(file string, results []result) error {
-	old, err := os.ReadFile(file)
-	if err != nil {
-		return fmt.Errorf("read document: %w", err)
-	}
-	before, rest, begins := strings.Cut(string(old), tableBegins)
-	_, after, ends := strings.Cut(rest, tableEnds)
-	if !begins || !ends {
-		return fmt.Errorf("%s lacks the comments around the table", file)
-	}
-	text := before + tableBegins + "\n" + table(results) + "\n" + tableEnds + after
-	if err := os.WriteFile(file, []byte(text), 0o644); err != nil { //nolint:gosec // everybody reads documents
-		return fmt.Errorf("write document: %w", err)
-	}
-	return nil
 }

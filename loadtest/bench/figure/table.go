@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"chronos/loadtest/page"
 )
 
 // Column is a metric of a table.
@@ -34,14 +36,14 @@ func (t *Table) Write(out io.Writer, f *Figures) error {
 	}
 	head, rule := "| |", "|---|"
 	for _, c := range t.Columns {
-		head, rule = head+" "+cell(c.Title)+" |", rule+"---:|"
+		head, rule = head+" "+page.Cell(c.Title)+" |", rule+"---:|"
 	}
 	if t.Ours != "" {
-		head, rule = head+" "+cell("ratio to "+t.Ours)+" |", rule+"---:|"
+		head, rule = head+" "+page.Cell("ratio to "+t.Ours)+" |", rule+"---:|"
 	}
 	b.WriteString(head + "\n" + rule + "\n")
 	for _, subject := range f.Subjects(t.Section) {
-		fmt.Fprintf(&b, "| %s |", cell(subject))
+		fmt.Fprintf(&b, "| %s |", page.Cell(subject))
 		for _, c := range t.Columns {
 			fmt.Fprintf(&b, " %s |", Spread(f.Values(t.Section, subject, c.Metric)))
 		}
@@ -63,11 +65,6 @@ func (t *Table) ratio(f *Figures, subject string) string {
 		return ""
 	}
 	return Number(ratio) + " ×"
-}
-
-// cell escapes a text for a cell of the table.
-func cell(text string) string {
-	return strings.NewReplacer("|", `\|`, "\n", " ").Replace(text)
 }
 
 // Spread is the median, followed by the lowest and the highest value if the values differ.
