@@ -15,6 +15,7 @@ const (
 	kafkaSteady  = "1,000/s for a minute, 90 % for in 1 s, 10 % late already"
 	kafkaAuto    = "1,000/s for a minute with advance auto"
 	kafkaOne     = "one bridge"
+	kafkaOneCopy = "one bridge, one copy of each message"
 	kafkaTwo     = "two bridges"
 	kafkaFour    = "four bridges"
 	kafkaTenth   = "at 10 % of the highest rate"
@@ -40,7 +41,7 @@ func kafkaSection() section {
 		table: figure.Table{
 			Title: "Kafka bridge",
 			Notes: []string{
-				"A broker of Kafka, two redis-servers (two copies of each message, appendfsync everysec), bridges, generator and reader on this one machine; messages of 200 bytes, advance 0 unless it says auto. " +
+				"A broker of Kafka, two redis-servers (two copies of each message unless it says one, appendfsync everysec), bridges, generator and reader on this one machine; messages of 200 bytes, advance 0 unless it says auto. " +
 					"Lateness is from a message's deadline to the broker's append time, which is in whole milliseconds; of messages that were late already, from their sending.",
 				"Enqueue: from the first of 200,000 messages that is stored to the last. Fire: as many that are due at one instant, from the first that is appended to the last. " +
 					"The highest rate that is held: in steps of 2,000/s, p99 of the lateness at most 250 ms.",
@@ -55,10 +56,10 @@ func kafkaSection() section {
 		subjects: []subject{{name: kafkaSteady, measure: steadyMessages(neverEarly)}, {name: kafkaAuto, measure: steadyMessages("auto")}},
 	}
 	for _, k := range []struct {
-		name    string
-		bridges int
-	}{{kafkaOne, 1}, {kafkaTwo, 2}, {kafkaFour, 4}} {
-		s.subjects = append(s.subjects, subject{name: k.name, measure: ratesOfMessages(k.bridges)})
+		name            string
+		bridges, copies int
+	}{{kafkaOne, 1, 2}, {kafkaOneCopy, 1, 1}, {kafkaTwo, 2, 2}, {kafkaFour, 4, 2}} {
+		s.subjects = append(s.subjects, subject{name: k.name, measure: ratesOfMessages(k.bridges, k.copies)})
 	}
 	return withJitter(s)
 }
@@ -141,11 +142,12 @@ func highestRate(ctx context.Context, b *bench) (held int, err error) {
 }
 
 // ratesOfMessages measures how fast bridges store messages, and how fast bridges publish messages.
-func ratesOfMessages(bridges int) func(context.Context, *bench, func(string, float64)) error {
+func ratesOfMessages(bridges, copies int) func(context.Context, *bench, func(string, float64)) error {
 	return func(ctx context.Context, b *bench, add func(string, float64)) error {
 		n := b.size(kafkaMessages)
 		due := time.Now().Add(time.Hour)
 		if err := withKafka(ctx, b, 0, func(s *kafkaStack) error {
+			s.copies = copies
 			if err := s.preload(ctx, n, due); err != nil {
 				return err
 			}
@@ -158,6 +160,7 @@ func ratesOfMessages(bridges int) func(context.Context, *bench, func(string, flo
 			return err
 		}
 		return withKafka(ctx, b, 0, func(s *kafkaStack) error {
+			s.copies = copies
 			due := time.Now().Add(30*time.Second + time.Duration(n)*time.Second/4000)
 			if err := s.preload(ctx, n, due); err != nil {
 				return err

@@ -41,6 +41,7 @@ type kafkaStack struct {
 	admins  []string
 	client  *kgo.Client // writes the input, reads the output
 	flows   int         // started so far
+	copies  int         // of each message
 	advance string      // of the bridges; a value of CHRONOS_KAFKA_ADVANCE
 }
 
@@ -48,7 +49,7 @@ func withKafka(ctx context.Context, b *bench, bridges int, do func(*kafkaStack) 
 	if reason, ok := broker.Available(); !ok {
 		return fmt.Errorf("%w: %s", errAbsent, reason)
 	}
-	s := &kafkaStack{b: b, advance: neverEarly}
+	s := &kafkaStack{b: b, copies: 2, advance: neverEarly}
 	defer func() { err = errors.Join(err, s.stop()) }()
 	for range 2 {
 		r, err := machine.StartRedis(ctx, b.dir, true)
@@ -93,6 +94,7 @@ func (s *kafkaStack) startBridges(ctx context.Context, n int) error {
 		p, err := child.Start(ctx, "bridge", s.b.dir, []string{
 			"CHRONOS_REDIS=" + strings.Join(shards, ","), "CHRONOS_BRIDGE_ADMIN_LISTEN=" + admin, "CHRONOS_KAFKA_BROKERS=" + s.server.Addr(),
 			"CHRONOS_KAFKA_INPUT=" + inputTopic, "CHRONOS_KAFKA_OUTPUT=" + outputTopic, "CHRONOS_KAFKA_ADVANCE=" + s.advance,
+			"CHRONOS_KAFKA_REPLICATION=" + strconv.Itoa(s.copies),
 		}, filepath.Join(filepath.Dir(s.b.node), "chronos-bridge"))
 		if err != nil {
 			return err
