@@ -62,12 +62,15 @@ func (s *Answers) Answered(began Moment, err error) {
 // failed reports whether an error is a fault of the shard. A timer of a later format is no fault.
 func failed(err error) bool { return err != nil && !errors.Is(err, timer.ErrUpgrading) }
 
+// gaveUp reports whether the caller waited no longer. On a busy machine many calls with a short
+// patience end so while the shard is well.
+func gaveUp(err error) bool {
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
+}
+
 // Heard notes the outcome of a call.
 func (s *Answers) Heard(began Moment, err error) {
 	took, answered := s.Took(began), !failed(err)
-	if !answered {
-		s.Outage.Failed()
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	wasAway, since := s.lasting() || s.slow.is, s.lostSince()
@@ -79,6 +82,13 @@ func (s *Answers) Heard(began Moment, err error) {
 			s.since = began
 		}
 		s.refused = s.refused || errors.Is(err, syscall.ECONNREFUSED)
+	}
+	switch {
+	case answered:
+	case !gaveUp(err):
+		s.Outage.Failed()
+	case s.lasting():
+		s.Outage.failedFor(s.now() - s.since.real)
 	}
 	if s.slow.heard(s.awake, took, answered) {
 		s.slow.since = s.now()

@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"context"
 	"fmt"
 	"syscall"
 	"testing"
@@ -177,6 +178,43 @@ func TestLateAnswersMakeAShardSlow(t *testing.T) {
 		time.Sleep(timing.OutageOver)
 		if _, over := s.Outage.Over(); !over {
 			t.Error("it missed nothing, though nobody told it anything")
+		}
+	})
+}
+
+// On a busy machine a caller gives up now and then though the shard is well. The shard lacks
+// nothing then. If no answer comes for so long that the shard is silent, the outage began with the
+// first call.
+func TestACallerThatGivesUpMakesNoOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newAnswers(new(stopped).clock())
+		gaveUp := fmt.Errorf("%w: %w", timer.ErrUnavailable, context.DeadlineExceeded)
+		for range 10 {
+			began := s.Begin()
+			time.Sleep(timing.SilentAfter / 4)
+			s.Heard(began, gaveUp)
+			if s.Outage.Pending() {
+				t.Fatal("an outage was noted before the shard is silent")
+			}
+			s.Heard(s.Begin(), nil)
+		}
+		for range 5 {
+			began := s.Begin()
+			time.Sleep(timing.SilentAfter / 4)
+			s.Heard(began, gaveUp)
+		}
+		if !s.Outage.lacksWrites() {
+			t.Error("no outage was noted of a silent shard")
+		}
+		s.Heard(s.Begin(), nil)
+		time.Sleep(timing.OutageOver)
+		if ago, over := s.Outage.Over(); !over || ago < timing.OutageOver+timing.SilentAfter {
+			t.Errorf("the outage began %v ago, over: %t; want since the first call", ago, over)
+		}
+		s.Outage.Forget()
+		s.Heard(s.Begin(), timer.ErrUnavailable) // such as a broken connection
+		if !s.Outage.Pending() {
+			t.Error("a failed call was not noted")
 		}
 	})
 }

@@ -19,10 +19,13 @@ type outage struct {
 func newOutage() *outage { return &outage{begun: time.Now()} }
 
 // Failed notes that a call to the shard has failed.
-func (o *outage) Failed() {
-	now := max(int64(time.Since(o.begun)), 1)
-	o.first.CompareAndSwap(0, now)
-	o.last.Store(now)
+func (o *outage) Failed() { o.failedFor(0) }
+
+// failedFor notes that calls have failed for a while.
+func (o *outage) failedFor(while time.Duration) {
+	now := time.Since(o.begun)
+	o.first.CompareAndSwap(0, max(int64(now-while), 1))
+	o.last.Store(max(int64(now), 1))
 }
 
 // FailedWrite notes that a write to the shard has failed, which is repaired soon.
