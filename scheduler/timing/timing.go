@@ -15,12 +15,12 @@ const (
 	// (rule "what an answer may say"). The first answers are too old afterwards.
 	AnswerLimit = time.Second
 	// RoundPatience is how long a round of writes waits for a shard. There must be time for
-	// a second round, which names the shards that did not answer, and for the work of a busy machine.
-	RoundPatience = 400 * time.Millisecond
+	// a second round, which names the shards that did not answer.
+	RoundPatience = 450 * time.Millisecond
 	// RecallPatience is how long owners are asked about a create with an idempotency key. Over
 	// a slow link the question may wait for earlier writes, and a single owner may know the
 	// create. The rest of AnswerLimit is for the writes that follow.
-	RecallPatience = 550 * time.Millisecond
+	RecallPatience = AnswerLimit - RoundPatience
 )
 
 // Ends of timers.
