@@ -57,7 +57,7 @@ func (sw *sweep) lookAgain(ctx context.Context) {
 // find differences.
 func (sw *sweep) troubled() bool {
 	for _, sh := range sw.k.shards.All() {
-		if sh.Away() || sh.Answers.Outage.Pending() || sh.LacksWrites() {
+		if sh.Away() || sh.Answers.Outage.Pending() || sh.GapFor(0) > 0 {
 			return true
 		}
 	}
