@@ -99,7 +99,7 @@ func (a *attempt) wouldKnow(heard map[*target]*store.Written) bool {
 		}
 		there, asked := heard[t]
 		answers := asked && there.Err == nil || !asked && t.Home && !t.Shard.Away()
-		if answers && !t.Shard.LacksWrites() {
+		if answers && !t.Shard.Answers.Outage.LacksWrites() {
 			return true
 		}
 		silent = silent || !answers

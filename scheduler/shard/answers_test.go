@@ -203,7 +203,7 @@ func TestACallerThatGivesUpMakesNoOutage(t *testing.T) {
 			time.Sleep(timing.SilentAfter / 4)
 			s.Heard(began, gaveUp)
 		}
-		if !s.Outage.lacksWrites() {
+		if !s.Outage.LacksWrites() {
 			t.Error("no outage was noted of a silent shard")
 		}
 		s.Heard(s.Begin(), nil)

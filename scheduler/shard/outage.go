@@ -44,9 +44,10 @@ func (o *outage) Missed() {
 // Pending reports whether calls have failed lately, or an outage is not over.
 func (o *outage) Pending() bool { return o.first.Load() != 0 }
 
-// lacksWrites reports whether the shard may lack writes: a write has failed lately, or calls have
-// failed for so long that other nodes' writes may have failed, too.
-func (o *outage) lacksWrites() bool {
+// LacksWrites reports whether the shard may lack writes of the last seconds: a write has failed
+// lately, or calls have failed for so long that other nodes' writes may have failed, too. A new
+// shard lacks none, since nobody has written there before.
+func (o *outage) LacksWrites() bool {
 	return o.Pending() && (o.write.Load() >= o.first.Load() || o.long())
 }
 

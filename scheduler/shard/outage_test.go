@@ -54,7 +54,7 @@ func TestOnlyWritesThatMayBeMissingCount(t *testing.T) {
 				o := newOutage()
 				time.Sleep(time.Second)
 				c.fail(o)
-				if o.lacksWrites() != c.want {
+				if o.LacksWrites() != c.want {
 					t.Errorf("writes may be missing: %t, want %t", !c.want, c.want)
 				}
 			})

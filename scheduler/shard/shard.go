@@ -129,10 +129,6 @@ func (sh *Shard) GapFor(while time.Duration) time.Duration {
 	return max(sh.since(&sh.missing), sh.since(&sh.unheard), sh.Answers.lostFor(while))
 }
 
-// LacksWrites reports whether writes of the last seconds may be missing on the shard, as far as is
-// known. A new shard lacks none: nobody has written there before.
-func (sh *Shard) LacksWrites() bool { return sh.Answers.Outage.lacksWrites() }
-
 // since is how long ago an instant of the clock of Answers was; 0 if at is 0.
 func (sh *Shard) since(at *atomic.Int64) time.Duration {
 	ns := at.Load()

@@ -3,7 +3,6 @@ package bridgetest
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"os/exec"
 	"slices"
 	"strings"
@@ -149,7 +148,6 @@ func (r *rig) killStore() {
 		if i > 0 {
 			r.wait(aftermath + 5*time.Second)
 		}
-		r.awaitSwept()
 		over := r.fault()
 		s.Kill()
 		r.wait(r.plan.seconds(3, 10))
@@ -157,19 +155,6 @@ func (r *rig) killStore() {
 		over()
 	}
 	r.calm()
-}
-
-// awaitSwept waits until no store lacks writes. Until then a new or restarted store can't say that
-// a message is new: with another store down, the bridges would pause.
-func (r *rig) awaitSwept() {
-	r.t.Helper()
-	for _, b := range r.bridges {
-		for _, s := range r.stores {
-			testkit.Await(r.t, 30*time.Second, b.name+" knows that store "+s.name+" is swept", func() bool {
-				return b.metric(fmt.Sprintf("chronos_sweep_partitions_left{shard=%q}", s.name)) == 0
-			})
-		}
-	}
 }
 
 // stopStore makes the only redis-server stand still: the bridges pause, and stay in the group.
