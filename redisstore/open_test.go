@@ -217,16 +217,23 @@ func TestShardsWithoutAppendOnlyFileAreWarnedAbout(t *testing.T) {
 	}
 }
 
-// A cluster of one node: every key of a script is in one slot, claims go to all partitions, and calls that a silent
-// node didn't answer are not sent to the node again.
-func TestCluster(t *testing.T) {
-	t.Parallel()
+// startCluster starts a cluster of one node.
+func startCluster(t *testing.T) *testkit.Redis {
+	t.Helper()
 	p := testkit.StartRedis(t, "--cluster-enabled", "yes")
 	p.Do("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
 	testkit.Eventually(t, testkit.Soon, "the cluster to be whole", func() bool {
 		info, _ := p.Admin.ClusterInfo(t.Context()).Result()
 		return strings.Contains(info, "cluster_state:ok")
 	})
+	return p
+}
+
+// A cluster of one node: every key of a script is in one slot, claims go to all partitions, and calls that a silent
+// node didn't answer are not sent to the node again.
+func TestCluster(t *testing.T) {
+	t.Parallel()
+	p := startCluster(t)
 	s := openShards(t, io.Discard, endpoint.Config{Name: "a", URL: "redis+cluster://" + p.Address})
 	p.Do("SCRIPT", "FLUSH")
 	const timers = 100

@@ -97,12 +97,7 @@ func TestAnErrorInOnePartitionStaysThere(t *testing.T) {
 // A node of a Cluster that is addressed as a single Redis takes one partition a call.
 func TestANodeOfAClusterTakesOnePartitionACall(t *testing.T) {
 	t.Parallel()
-	p := testkit.StartRedis(t, "--cluster-enabled", "yes")
-	p.Do("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
-	testkit.Eventually(t, testkit.Soon, "the cluster to be whole", func() bool {
-		info, _ := p.Admin.ClusterInfo(t.Context()).Result()
-		return strings.Contains(info, "cluster_state:ok")
-	})
+	p := startCluster(t)
 	s := openShards(t, io.Discard, endpoint.Config{Name: "a", URL: "redis://" + p.Address + "/0"})
 	for round := range 2 {
 		var writes []store.Write
