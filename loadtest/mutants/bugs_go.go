@@ -194,7 +194,7 @@ func writeBugs() []bug {
 		},
 		{
 			Name: "new-says-a-shard-that-missed", What: "A repeated create is taken for new by the owner that missed the first, while the other owner is silent.",
-			Edits: []edit{{"(*attempt).wouldKnow", "", "answers && !t.Shard.LacksWrites()", "answers"}},
+			Edits: []edit{{"(*attempt).wouldKnow", "", "answers && !t.Shard.Answers.Outage.LacksWrites()", "answers"}},
 			Hints: []hint{{Package: "scheduler", Run: "TestARepeatedCreateWaitsForTheOwnerThatKnows", Own: true}},
 		},
 		{
