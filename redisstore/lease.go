@@ -181,7 +181,7 @@ func (s *Store) Fire(ctx context.Context, name string, terms store.FenceTerms, f
 	script := shard.ItemScript{Name: "fire", Keys: &s.calls.fence, Replies: 1, Head: func() []any {
 		return []any{record.WholeMs(terms.Limit), record.WholeMs(terms.Hold), max(terms.CatchUp, 1)}
 	}}
-	sh.EvalItems(ctx, sh.Fire, script, items)
+	sh.EvalItems(ctx, sh.Fire, shard.Batch{ItemScript: script, Items: items})
 	for i, it := range items {
 		results[i] = readFenced(it, fences[i].Lease.Found.State.Version)
 	}
@@ -237,7 +237,7 @@ func (s *Store) Settle(ctx context.Context, name string, settlements []store.Set
 		Name: "settle", Replies: 1, Keys: &s.calls.settle,
 		Head: func() []any { return []any{s.node} },
 	}
-	sh.EvalItems(ctx, sh.Fire, script, items)
+	sh.EvalItems(ctx, sh.Fire, shard.Batch{ItemScript: script, Items: items})
 	for i, it := range items {
 		results[i] = readSettled(it)
 	}

@@ -1,10 +1,13 @@
 package redisstore
 
 import (
+	"context"
+	"fmt"
 	"slices"
 	"sync"
 
 	"chronos/redisstore/shard"
+	"chronos/scheduler/timer"
 )
 
 // scatter does the work for all items at the same time, and returns when all work is done. For a single item scatter
@@ -27,7 +30,7 @@ type share struct {
 	items   []*shard.Item
 	indexes []int // among the items of the call
 
-	job shard.Job // of a merge
+	job shard.Job // of gathered
 	err error
 }
 
@@ -52,4 +55,27 @@ func (s *Store) share(items []*shard.Item, to func(i int) (name string, fault *e
 		shares[at].items, shares[at].indexes = append(shares[at].items, it), append(shares[at].indexes, i)
 	}
 	return shares
+}
+
+// gathered has each shard's batcher send the items together with the items of other callers, and hands on every item
+// with its index in the call. The item counts for nothing if the share has an error.
+func gathered(ctx context.Context, shares []share, answered func(from *share, it *shard.Item, i int)) {
+	for at := range shares {
+		to := &shares[at]
+		to.job, to.err = to.Submit(ctx, to.items)
+	}
+	for at := range shares {
+		from := &shares[at]
+		if from.err == nil {
+			from.err = from.job.Wait()
+		}
+		for k, i := range from.indexes {
+			answered(from, from.items[k], i)
+		}
+	}
+}
+
+// unavailable is the error of items whose effect is unknown.
+func (s *share) unavailable() error {
+	return fmt.Errorf("%w: shard %s: %w", timer.ErrUnavailable, s.Name(), s.err)
 }

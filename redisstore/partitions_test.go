@@ -6,6 +6,8 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -54,6 +56,37 @@ func TestPartitionsShareACall(t *testing.T) {
 		}
 	}); n != 1 || len(claims) < 50 {
 		t.Errorf("%d claims by %d calls, want most timers by 1 call", len(claims), n)
+	}
+}
+
+// Reads of many callers go out together while the shard answers slowly.
+func TestReadsShareACall(t *testing.T) {
+	t.Parallel()
+	p := testkit.StartRedis(t)
+	s := openShards(t, io.Discard, shardOf("a", p))
+	const count = 100
+	for i := range count {
+		merge(t, s, creation(strconv.Itoa(i), time.Hour))
+	}
+	read := func(i int) store.ReadResult {
+		return s.Read(t.Context(), []store.Spot{{Shard: "a", Key: strconv.Itoa(i)}})[0]
+	}
+	read(0) // loads the script
+	before := p.Calls("evalsha") + p.Calls("eval")
+	p.Signal(syscall.SIGSTOP)
+	var readers sync.WaitGroup
+	for i := range count {
+		readers.Go(func() {
+			if got := read(i); got.Err != nil || got.Record.ID.Key != strconv.Itoa(i) {
+				t.Errorf("read %d: %+v", i, got)
+			}
+		})
+	}
+	time.Sleep(100 * time.Millisecond) // the Redis stands still
+	p.Signal(syscall.SIGCONT)
+	readers.Wait()
+	if n := p.Calls("evalsha") + p.Calls("eval") - before; n > count/4 {
+		t.Errorf("%d reads are %d calls", count, n)
 	}
 }
 

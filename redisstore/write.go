@@ -20,26 +20,16 @@ func (s *Store) Merge(ctx context.Context, writes []store.Write) []store.Written
 	answers := make([]store.Written, len(writes))
 	items := s.mergeItems(writes, answers)
 	shares := s.share(items, func(i int) (string, *error) { return writes[i].Shard, &answers[i].Err })
-	for at := range shares {
-		to := &shares[at]
-		to.job, to.err = to.Submit(ctx, to.items)
-	}
-	for at := range shares {
-		to := &shares[at]
-		if to.err == nil {
-			to.err = to.job.Wait()
+	gathered(ctx, shares, func(from *share, it *shard.Item, i int) {
+		switch {
+		case errors.Is(from.err, timer.ErrOverloaded):
+			answers[i].Err = from.err
+		case from.err != nil:
+			answers[i].Err = from.unavailable()
+		default:
+			readMerged(from.Shard, it, &answers[i])
 		}
-		for k, i := range to.indexes {
-			switch {
-			case errors.Is(to.err, timer.ErrOverloaded):
-				answers[i].Err = to.err
-			case to.err != nil:
-				answers[i].Err = fmt.Errorf("%w: shard %s: %w", timer.ErrUnavailable, to.Name(), to.err)
-			default:
-				readMerged(to.Shard, to.items[k], &answers[i])
-			}
-		}
-	}
+	})
 	return answers
 }
 
@@ -51,7 +41,9 @@ func (s *Store) Tell(ctx context.Context, name string, writes []store.Write) []s
 	}
 	answers := make([]store.Written, len(writes))
 	items := s.mergeItems(writes, answers)
-	sh.EvalItems(ctx, sh.Ask, s.mergeScript(sh), slices.DeleteFunc(slices.Clone(items), func(it *shard.Item) bool { return it == nil }))
+	sh.EvalItems(ctx, sh.Ask, shard.Batch{
+		ItemScript: s.mergeScript(sh), Items: slices.DeleteFunc(slices.Clone(items), func(it *shard.Item) bool { return it == nil }),
+	})
 	for i, it := range items {
 		if it != nil {
 			readMerged(sh, it, &answers[i])
@@ -60,23 +52,30 @@ func (s *Store) Tell(ctx context.Context, name string, writes []store.Write) []s
 	return answers
 }
 
-// flushMerge sends the items that a batcher gathered. An item that the shard refused as too late was not executed.
-// The item goes once more with the clock learnt from the refusal, unless the item is too old: this process may have
-// been stopped.
-func (s *Store) flushMerge(sh *shard.Shard, items []*shard.Item) {
+// flush sends the items that a batcher gathered. A write that the shard refused as too late was not executed. The
+// write goes once more with the clock learnt from the refusal, unless the write is too old: this process may have been
+// stopped.
+func (s *Store) flush(sh *shard.Shard, items []*shard.Item) {
 	begun := time.Now()
 	ctx, cancel := s.awake.WithTimeout(context.Background(), s.patience)
 	defer cancel()
-	script := s.mergeScript(sh)
-	sh.EvalItems(ctx, sh.Front, script, items)
-	var again []*shard.Item
+	merge, read := shard.Batch{ItemScript: s.mergeScript(sh)}, shard.Batch{ItemScript: s.readScript()}
 	for _, it := range items {
-		if errors.Is(it.Err, shard.ErrLate) && time.Since(begun) < s.notAfter {
-			again = append(again, it)
+		if it.Reads {
+			read.Items = append(read.Items, it)
+		} else {
+			merge.Items = append(merge.Items, it)
 		}
 	}
-	if len(again) > 0 {
-		sh.EvalItems(ctx, sh.Front, script, again)
+	sh.EvalItems(ctx, sh.Front, merge, read)
+	again := shard.Batch{ItemScript: merge.ItemScript}
+	for _, it := range merge.Items {
+		if errors.Is(it.Err, shard.ErrLate) && time.Since(begun) < s.notAfter {
+			again.Items = append(again.Items, it)
+		}
+	}
+	if len(again.Items) > 0 {
+		sh.EvalItems(ctx, sh.Front, again)
 	}
 }
 
@@ -156,21 +155,26 @@ func writeStatus(word string) store.WriteStatus {
 	return store.WriteStatus(max(slices.Index(words[:], word), 0))
 }
 
-// Read is store.Store's.
+// Read is store.Store's: together with the writes of Merge. A read on a connection of its own would wait for more
+// connections while clients ask much.
 func (s *Store) Read(ctx context.Context, spots []store.Spot) []store.ReadResult {
 	results, items := make([]store.ReadResult, len(spots)), make([]*shard.Item, len(spots))
 	for i, spot := range spots {
-		items[i] = &shard.Item{Partition: partitionOf(spot.Key), Args: []any{spot.Key}}
+		items[i] = &shard.Item{Reads: true, Partition: partitionOf(spot.Key), Args: []any{spot.Key}}
 	}
-	script := shard.ItemScript{Name: "read", Keys: &s.calls.three, Head: func() []any { return nil }, Replies: 3}
 	shares := s.share(items, func(i int) (string, *error) { return spots[i].Shard, &results[i].Err })
-	scatter(shares, func(_ int, from share) {
-		from.EvalItems(ctx, from.Front, script, from.items)
-		for k, i := range from.indexes {
-			results[i] = readResult(spots[i].Key, from.items[k])
+	gathered(ctx, shares, func(from *share, it *shard.Item, i int) {
+		if from.err != nil {
+			results[i].Err = from.unavailable()
+			return
 		}
+		results[i] = readResult(spots[i].Key, it)
 	})
 	return results
+}
+
+func (s *Store) readScript() shard.ItemScript {
+	return shard.ItemScript{Name: "read", Keys: &s.calls.three, Replies: 3, Head: func() []any { return nil }}
 }
 
 func readResult(key string, it *shard.Item) store.ReadResult {

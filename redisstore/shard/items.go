@@ -3,6 +3,7 @@ package shard
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/redis/go-redis/v9"
 
@@ -15,7 +16,8 @@ const MaxItems = 500
 // Item is a question to a script about one timer, and the answer.
 type Item struct {
 	Partition int
-	Ends      int // 1 if the item ends a timer
+	Reads     bool // the item changes nothing
+	Ends      int  // 1 if the item ends a timer
 	Args      []any
 	Bytes     int // of the largest arguments in Args
 
@@ -32,29 +34,39 @@ type ItemScript struct {
 	Replies int
 }
 
-// EvalItems runs the script over all items in one round trip, with one call per partition and MaxItems. Items that end
-// timers have calls of their own, behind the others: Redis lets a script that has removed something write on while its
-// memory is full, and a create must not be written so.
-func (s *Shard) EvalItems(ctx context.Context, client redis.UniversalClient, script ItemScript, items []*Item) {
-	head := script.Head()
-	var byPartition [2][store.Partitions][]*Item
-	for _, it := range items {
-		byPartition[it.Ends][it.Partition] = append(byPartition[it.Ends][it.Partition], it)
-	}
+// Batch is items for one script.
+type Batch struct {
+	ItemScript
+
+	Items []*Item
+}
+
+// EvalItems runs the scripts over their items in one round trip, with one call per script, partition and MaxItems. Items
+// that end timers have calls of their own, behind the others: Redis lets a script that has removed something write on
+// while its memory is full, and a create must not be written so.
+func (s *Shard) EvalItems(ctx context.Context, client redis.UniversalClient, batches ...Batch) {
 	var calls []*Call
-	var parts [][]*Item
-	for ends := range byPartition {
-		for p, all := range byPartition[ends] {
-			for len(all) > 0 {
-				part := all[:min(len(all), MaxItems)]
-				all = all[len(part):]
-				calls, parts = append(calls, callOf(script, p, head, part)), append(parts, part)
+	var parts []Batch
+	for _, b := range batches {
+		if len(b.Items) == 0 {
+			continue
+		}
+		head := b.Head()
+		var byPartition [2][store.Partitions][]*Item
+		for _, it := range b.Items {
+			byPartition[it.Ends][it.Partition] = append(byPartition[it.Ends][it.Partition], it)
+		}
+		for ends := range byPartition {
+			for p := range byPartition[ends] {
+				for part := range slices.Chunk(byPartition[ends][p], MaxItems) {
+					calls, parts = append(calls, callOf(b.ItemScript, p, head, part)), append(parts, Batch{b.ItemScript, part})
+				}
 			}
 		}
 	}
 	s.Eval(ctx, client, calls)
 	for i, c := range calls {
-		s.distribute(c, parts[i], script.Replies)
+		s.distribute(c, parts[i].Items, parts[i].Replies)
 	}
 }
 
