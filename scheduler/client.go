@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 
 	"chronos/scheduler/replica"
 	"chronos/scheduler/resync"
@@ -100,8 +99,9 @@ func (s *Scheduler) Replace(ctx context.Context, id timer.ID, t timer.Timer) (ti
 	}
 	begun := s.config.SinceBoot()
 	defer s.copies.Queue(ctx, id.Key)()
+	var silent replica.Silent
 	if id.RF == 0 {
-		own, err := s.ownFactor(ctx, id)
+		own, unheard, err := s.copies.OwnFactor(ctx, id)
 		switch {
 		case err != nil:
 			return timer.Receipt{}, err
@@ -110,24 +110,11 @@ func (s *Scheduler) Replace(ctx context.Context, id timer.ID, t timer.Timer) (ti
 		case own != 0:
 			t.ReplicationFactor = own
 		}
+		silent = unheard
 	}
 	w := s.copies.NewWish(timer.ID{Key: id.Key, RF: t.ReplicationFactor, Hint: id.Hint}, &t)
-	w.Begun = begun
+	w.Begun, w.Silent = begun, silent
 	return s.copies.Write(ctx, w)
-}
-
-// ownFactor is the replication factor with which a timer is stored, which decides where the copies
-// are; 0 if no copy was found. A shard that can't be asked is left out: a copy on another shard
-// decides, and without such a copy the timer counts as new.
-func (s *Scheduler) ownFactor(ctx context.Context, id timer.ID) (int, error) {
-	stored, err := s.Lookup(ctx, id)
-	switch {
-	case err == nil:
-		return stored.Record.ID.RF, nil
-	case errors.Is(err, timer.ErrNotFound), errors.Is(err, timer.ErrUnavailable):
-		return 0, nil
-	}
-	return 0, err
 }
 
 // Delete ends the timer of this id, known or not, once or again. After the answer no callback of

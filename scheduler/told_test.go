@@ -10,6 +10,7 @@ import (
 	"chronos/scheduler/settings"
 	"chronos/scheduler/storetest"
 	"chronos/scheduler/timer"
+	"chronos/scheduler/timing"
 )
 
 // single is a timer of one copy.
@@ -93,6 +94,27 @@ func TestAWriteByKeyWhileAShardIsAway(t *testing.T) {
 				}
 				c.connect(away, storetest.LinkUp)
 			}
+		}
+	})
+}
+
+// A PUT by key waits for a shard that has just fallen silent once, and not for the timer's copies and
+// then for the write.
+func TestAPutByKeyWaitsForASilentShardOnce(t *testing.T) {
+	inCluster(t, 3, 1, func(c *cluster) {
+		for i := range 10 {
+			known := timer.ID{Key: c.create(oneShot(time.Hour)).ID.Key}
+			away := c.homes(known.Key, 2)[i%2]
+			c.connect(away, storetest.LinkMute)
+			for name, id := range map[string]timer.ID{"known": known, "new": {Key: "new-" + known.Key}} {
+				begun := time.Now()
+				receipt, err := c.nodes[0].Replace(c.Context(), id, oneShot(time.Hour))
+				if took := time.Since(begun); err != nil || receipt.Copies < 1 || took > timing.RoundPatience+100*time.Millisecond {
+					c.Errorf("PUT of a %s key while %s is silent: %+v, %v, after %v", name, away, receipt, err, took)
+				}
+			}
+			c.connect(away, storetest.LinkUp)
+			pass(10 * time.Second)
 		}
 	})
 }

@@ -21,6 +21,7 @@ type Wish struct {
 	anew     bool          // once the timer is over, a create with another BodyHash is stored
 	Fresh    bool          // no such timer can exist yet
 	Humble   bool          // a newer version stays: the write is not sent again above the newer version
+	Silent   Silent        // shards that the first try leaves out
 }
 
 // NewWish is a new version of the timer, or the timer's end if t is nil.
@@ -80,6 +81,11 @@ func (k *Keeper) newAttempt(w Wish) attempt {
 		a.begin(k.shards.Homes(w.ID))
 	} else {
 		a.begin(k.shards.Places(w.ID))
+	}
+	for t := range each(a.targets) {
+		if err := w.Silent[t.Shard]; err != nil {
+			t.failed(err)
+		}
 	}
 	return a
 }
