@@ -15,8 +15,9 @@ type Copies interface {
 	// Tell is Merge for outcomes of callbacks and for repairs: Tell shares no connection with
 	// clients' writes, and never waits for clients' writes.
 	Tell(ctx context.Context, shard string, writes []Write) []Written
-	// Read returns copies as they are. Reads go to a shard together with the writes of Merge. The error of an item wraps timer.ErrNotFound if no
-	// live copy exists; the record of a tombstone is returned with the error.
+	// Read returns copies as they are. Reads go to a shard together with the writes of Merge. The
+	// error of an item wraps timer.ErrNotFound if no live copy exists; the record of a tombstone
+	// is returned with the error.
 	Read(ctx context.Context, spots []Spot) []ReadResult
 }
 
