@@ -102,8 +102,12 @@ func (a *attempt) begin(places []shard.Place) {
 func (a *attempt) plan(writes []store.Write) []store.Write {
 	a.targets = slices.DeleteFunc(a.targets, func(t target) bool { return t.progress != told && t.Vanished() })
 	for t := range each(a.targets) {
-		if t.progress == toTell && t.Shard.Away() {
-			t.progress, t.answer = untold, store.Written{Err: fmt.Errorf("%w: shard %s is silent", timer.ErrUnavailable, t.Shard.Name)}
+		if t.progress != toTell || !t.Shard.Away() {
+			continue
+		}
+		t.untold(fmt.Errorf("%w: shard %s is silent", timer.ErrUnavailable, t.Shard.Name))
+		if t.Shard.Reach() == shard.Down { // a shard that was given up needs no write
+			t.Shard.Answers.Outage.FailedWrite()
 		}
 	}
 	owners := slices.ContainsFunc(a.targets, func(t target) bool { return t.progress == toTell && t.Home })
@@ -244,9 +248,11 @@ func (a *attempt) take(answers []store.Written) {
 	}
 }
 
-// failed notes that the target did not take the write, or was not asked to.
+func (t *target) untold(err error) { t.progress, t.answer = untold, store.Written{Err: err} }
+
+// failed notes that the target did not take the write.
 func (t *target) failed(err error) {
-	t.progress, t.answer = untold, store.Written{Err: err}
+	t.untold(err)
 	if !errors.Is(err, timer.ErrUpgrading) {
 		t.Shard.Answers.Outage.FailedWrite()
 	}
