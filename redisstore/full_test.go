@@ -127,7 +127,8 @@ func TestFullServer(t *testing.T) {
 	}
 }
 
-// outcomesToldInFullMemory: a copy hears of the outcome of another copy's callback, and goes on or ends.
+// outcomesToldInFullMemory: a copy hears of the outcome of another copy's callback, and goes on or ends. A create of the
+// same call is refused.
 func outcomesToldInFullMemory(t *testing.T, s *Store) {
 	t.Helper()
 	for i, kind := range []store.WriteKind{store.WriteNext, store.WriteAgain, store.WriteDone, store.WriteDrop} {
@@ -138,8 +139,13 @@ func outcomesToldInFullMemory(t *testing.T, s *Store) {
 		if kind == store.WriteNext {
 			w.State.Seq, w.Timer = 2, &there.Record.Timer
 		}
-		if answer := s.Tell(t.Context(), "a", []store.Write{w})[0]; answer.Err != nil || answer.Status != store.WriteStored {
+		create := creation(s.keysOf("a", Partitions-1, i+1)[i], time.Hour) // of the last partition of the call
+		answers := s.Tell(t.Context(), "a", []store.Write{w, create})
+		if answer := answers[0]; answer.Err != nil || answer.Status != store.WriteStored {
 			t.Errorf("tell %s in full memory: status %d, %v", kind, answer.Status, answer.Err)
+		}
+		if answer := answers[1]; !errors.Is(answer.Err, timer.ErrUnavailable) {
+			t.Errorf("create beside %s in full memory: status %d, %v, want ErrUnavailable", kind, answer.Status, answer.Err)
 		}
 	}
 }

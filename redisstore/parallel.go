@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -75,7 +76,11 @@ func gathered(ctx context.Context, shares []share, answered func(from *share, it
 	}
 }
 
-// unavailable is the error of items whose effect is unknown.
-func (s *share) unavailable() error {
+// failure is the error of all items of the share. The effect of the items is unknown, unless the error is
+// timer.ErrOverloaded.
+func (s *share) failure() error {
+	if errors.Is(s.err, timer.ErrOverloaded) {
+		return s.err
+	}
 	return fmt.Errorf("%w: shard %s: %w", timer.ErrUnavailable, s.Name(), s.err)
 }

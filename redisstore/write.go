@@ -21,14 +21,11 @@ func (s *Store) Merge(ctx context.Context, writes []store.Write) []store.Written
 	items := s.mergeItems(writes, answers)
 	shares := s.share(items, func(i int) (string, *error) { return writes[i].Shard, &answers[i].Err })
 	gathered(ctx, shares, func(from *share, it *shard.Item, i int) {
-		switch {
-		case errors.Is(from.err, timer.ErrOverloaded):
-			answers[i].Err = from.err
-		case from.err != nil:
-			answers[i].Err = from.unavailable()
-		default:
-			readMerged(from.Shard, it, &answers[i])
+		if from.err != nil {
+			answers[i].Err = from.failure()
+			return
 		}
+		readMerged(from.Shard, it, &answers[i])
 	})
 	return answers
 }
@@ -97,13 +94,24 @@ func (s *Store) mergeItems(writes []store.Write, answers []store.Written) []*sha
 			continue
 		}
 		it := &shard.Item{Partition: partitionOf(writes[i].Key), Args: args, Bytes: bytes}
-		if kind := writes[i].Kind; kind == store.WriteGone || kind == store.WriteBury {
+		if !makesTimer(&writes[i]) {
 			it.Ends = 1
 		}
 		answers[i].Partition = it.Partition
 		items[i] = it
 	}
 	return items
+}
+
+// makesTimer reports whether a write may make a timer, or a larger timer. Redis refuses such a write while its memory is
+// full, and carries out all others.
+func makesTimer(w *store.Write) bool {
+	switch w.Kind {
+	case store.WritePut, store.WriteOnce, store.WriteAnew, store.WriteLive, store.WriteOnto:
+		return !w.State.Ended
+	default:
+		return false
+	}
 }
 
 // readMerged reads the script's answer.
@@ -155,17 +163,30 @@ func writeStatus(word string) store.WriteStatus {
 	return store.WriteStatus(max(slices.Index(words[:], word), 0))
 }
 
-// Read is store.Store's: together with the writes of Merge. A read on a connection of its own would wait for more
-// connections while clients ask much.
+// readBytes is reckoned for a read, whose size nobody knows before.
+const readBytes = shard.CommandBytes / 8
+
+// Read is store.Store's. A single timer is read together with the writes of Merge: with a connection of its own, a read
+// would wait for more connections while clients ask much. Several timers of a shard, such as a page of the sweep, may be
+// large, and must not delay clients' writes.
 func (s *Store) Read(ctx context.Context, spots []store.Spot) []store.ReadResult {
 	results, items := make([]store.ReadResult, len(spots)), make([]*shard.Item, len(spots))
 	for i, spot := range spots {
-		items[i] = &shard.Item{Reads: true, Partition: partitionOf(spot.Key), Args: []any{spot.Key}}
+		items[i] = &shard.Item{Reads: true, Partition: partitionOf(spot.Key), Args: []any{spot.Key}, Bytes: readBytes}
 	}
 	shares := s.share(items, func(i int) (string, *error) { return spots[i].Shard, &results[i].Err })
+	if slices.ContainsFunc(shares, func(from share) bool { return len(from.items) > 1 }) {
+		scatter(shares, func(_ int, from share) {
+			from.EvalItems(ctx, from.Front, shard.Batch{ItemScript: s.readScript(), Items: from.items})
+			for k, i := range from.indexes {
+				results[i] = readResult(spots[i].Key, from.items[k])
+			}
+		})
+		return results
+	}
 	gathered(ctx, shares, func(from *share, it *shard.Item, i int) {
 		if from.err != nil {
-			results[i].Err = from.unavailable()
+			results[i].Err = from.failure()
 			return
 		}
 		results[i] = readResult(spots[i].Key, it)

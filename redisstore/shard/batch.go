@@ -2,6 +2,7 @@ package shard
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,6 +14,7 @@ import (
 // for nobody, and in a flood many writes share one round trip.
 type batcher struct {
 	jobs  chan Job
+	ended chan struct{} // closed by drain
 	flush func([]*Item)
 	late  time.Duration
 	turns chan struct{} // has a token for each flusher at work
@@ -29,6 +31,9 @@ type Job struct {
 	done  chan struct{}
 }
 
+// ErrClosed is the error of items for a shard that this process has closed.
+var ErrClosed = errors.New("the shard is closed")
+
 const (
 	maxQueuedJobs = 16384
 	maxFlushBytes = 4 << 20 // about: a flush must not take longer than the shard may keep silent
@@ -42,22 +47,27 @@ const (
 // newBatcher starts a batcher; drain ends the batcher. A flush longer than late lets additional flushes go out.
 func newBatcher(flush func([]*Item), late time.Duration) *batcher {
 	b := &batcher{
-		jobs: make(chan Job, maxQueuedJobs), flush: flush, late: late,
+		jobs: make(chan Job, maxQueuedJobs), ended: make(chan struct{}), flush: flush, late: late,
 		turns: make(chan struct{}, flushers), more: make(chan struct{}, moreFlushers),
 	}
 	b.done.Go(b.run)
 	return b
 }
 
-// drain flushes the queue and returns afterwards. Nothing may be submitted any more.
+// drain flushes the queue and returns afterwards. Later items are refused.
 func (b *batcher) drain() {
-	close(b.jobs)
+	close(b.ended)
 	b.done.Wait()
 }
 
 // Submit queues items for the next flush. After an error of Wait or Submit the effect of the items is unknown, and
-// the caller must not look at the items.
+// the caller must not look at the items. Errors: timer.ErrOverloaded for a full queue, ErrClosed after Close.
 func (b *batcher) Submit(ctx context.Context, items []*Item) (Job, error) {
+	select {
+	case <-b.ended:
+		return Job{}, ErrClosed
+	default:
+	}
 	j := Job{ctx: ctx, items: items, done: make(chan struct{})}
 	select {
 	case b.jobs <- j:
@@ -85,8 +95,8 @@ func (j Job) Wait() error {
 func (b *batcher) run() {
 	for {
 		turns := b.turn()
-		first, open := <-b.jobs
-		if !open {
+		first, more := b.first()
+		if !more {
 			return
 		}
 		jobs, items := b.gather(first)
@@ -145,10 +155,20 @@ func (b *batcher) gather(first Job) (jobs []Job, items []*Item) {
 	return jobs, items
 }
 
+// first waits for a job; false once drain has begun and the queue is empty.
+func (b *batcher) first() (Job, bool) {
+	select {
+	case j := <-b.jobs:
+		return j, true
+	case <-b.ended:
+		return b.next()
+	}
+}
+
 func (b *batcher) next() (Job, bool) {
 	select {
-	case j, ok := <-b.jobs:
-		return j, ok
+	case j := <-b.jobs:
+		return j, true
 	default:
 		return Job{}, false
 	}

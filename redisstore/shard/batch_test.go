@@ -242,6 +242,17 @@ func TestCloseFlushesWhatIsQueued(t *testing.T) {
 	})
 }
 
+// A shard that is removed meanwhile may be closed before a caller comes to the shard.
+func TestItemsAfterCloseAreRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench()
+		b.finish()
+		if err := b.submitAndWait(t.Context(), []*Item{{}}); !errors.Is(err, ErrClosed) {
+			t.Errorf("after the end: %v, want ErrClosed", err)
+		}
+	})
+}
+
 // With many writers at once, every item is flushed once, and before the item's writer goes on.
 func TestNoneIsLost(t *testing.T) {
 	const writers, each = 50, 200

@@ -17,7 +17,7 @@ const MaxItems = 500
 type Item struct {
 	Partition int
 	Reads     bool // the item changes nothing
-	Ends      int  // 1 if the item ends a timer
+	Ends      int  // 1 if the item makes no timer; 0 if the item may make a timer, or reads
 	Args      []any
 	Bytes     int // of the largest arguments in Args
 
@@ -42,7 +42,7 @@ type Batch struct {
 }
 
 // EvalItems runs the scripts over their items in one round trip, with one call per script, partition and MaxItems. Items
-// that end timers have calls of their own, behind the others: Redis lets a script that has removed something write on
+// that make no timer have calls of their own, behind the others: Redis lets a script that has removed something write on
 // while its memory is full, and a create must not be written so.
 func (s *Shard) EvalItems(ctx context.Context, client redis.UniversalClient, batches ...Batch) {
 	var calls []*Call

@@ -48,10 +48,13 @@ type Silent map[*shard.Shard]error
 
 // OwnFactor is the replication factor with which a timer is stored, which decides where the copies
 // are; 0 if no copy was found. A silent shard is left out: a copy on another shard decides, and
-// without such a copy the timer counts as new. Errors: a copy can't be read.
+// without such a copy the timer counts as new. Errors: ErrOverloaded; a copy can't be read.
 func (k *Keeper) OwnFactor(ctx context.Context, id timer.ID) (own int, silent Silent, err error) {
 	c := k.ask(ctx, id)
 	for f := range each(c.copies) {
+		if errors.Is(f.Err, timer.ErrOverloaded) {
+			return 0, nil, f.Err
+		}
 		if errors.Is(f.Err, timer.ErrUnavailable) {
 			if silent == nil {
 				silent = make(Silent)
