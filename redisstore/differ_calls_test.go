@@ -13,27 +13,26 @@ import (
 // merge sends writes as clients' requests do.
 func (d *differ) merge() {
 	n := d.node()
-	writes, modelled := d.lastEnds()
+	writes, modelled := d.inOrder()
 	d.sendBoth("merge", n, modelled, func() []store.Written { return d.stores[n].Merge(context.Background(), writes) })
 }
 
 // tell sends writes as outcomes and repairs do.
 func (d *differ) tell() {
 	n := d.node()
-	writes, modelled := d.lastEnds()
+	writes, modelled := d.inOrder()
 	d.sendBoth("tell", n, modelled, func() []store.Written { return d.stores[n].Tell(context.Background(), "a", writes) })
 }
 
-// lastEnds are writes for the store and for the model. Ends go last, as in the store: the order within a call does not
-// matter.
-func (d *differ) lastEnds() (writes, modelled []store.Write) {
+// inOrder are writes for the store and for the model. Writes that make no timer go last, as in the store: the order
+// within a call does not matter.
+func (d *differ) inOrder() (writes, modelled []store.Write) {
 	writes, modelled = d.writes()
-	ends := func(w store.Write) int {
-		return map[bool]int{true: 1}[w.Kind == store.WriteGone || w.Kind == store.WriteBury]
+	makers := func(a, b store.Write) int {
+		return map[bool]int{true: -1}[makesTimer(&a)] - map[bool]int{true: -1}[makesTimer(&b)]
 	}
-	gone := func(a, b store.Write) int { return ends(a) - ends(b) }
-	slices.SortStableFunc(writes, gone)
-	slices.SortStableFunc(modelled, gone)
+	slices.SortStableFunc(writes, makers)
+	slices.SortStableFunc(modelled, makers)
 	return writes, modelled
 }
 

@@ -106,12 +106,7 @@ func (s *Store) mergeItems(writes []store.Write, answers []store.Written) []*sha
 // makesTimer reports whether a write may make a timer, or a larger timer. Redis refuses such a write while its memory is
 // full, and carries out all others.
 func makesTimer(w *store.Write) bool {
-	switch w.Kind {
-	case store.WritePut, store.WriteOnce, store.WriteAnew, store.WriteLive, store.WriteOnto:
-		return !w.State.Ended
-	default:
-		return false
-	}
+	return w.Timer != nil && w.Kind != store.WriteNext && w.Kind != store.WriteRank
 }
 
 // readMerged reads the script's answer.

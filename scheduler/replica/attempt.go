@@ -102,12 +102,8 @@ func (a *attempt) begin(places []shard.Place) {
 func (a *attempt) plan(writes []store.Write) []store.Write {
 	a.targets = slices.DeleteFunc(a.targets, func(t target) bool { return t.progress != told && t.Vanished() })
 	for t := range each(a.targets) {
-		if t.progress != toTell || !t.Shard.Away() {
-			continue
-		}
-		t.untold(fmt.Errorf("%w: shard %s is silent", timer.ErrUnavailable, t.Shard.Name))
-		if t.Shard.Reach() == shard.Down { // a shard that was given up needs no write
-			t.Shard.Answers.Outage.FailedWrite()
+		if t.progress == toTell && t.Shard.Away() {
+			t.leaveOut()
 		}
 	}
 	owners := slices.ContainsFunc(a.targets, func(t target) bool { return t.progress == toTell && t.Home })
@@ -249,6 +245,14 @@ func (a *attempt) take(answers []store.Written) {
 }
 
 func (t *target) untold(err error) { t.progress, t.answer = untold, store.Written{Err: err} }
+
+// leaveOut sends no write to a target that is away. A shard that was given up needs no write.
+func (t *target) leaveOut() {
+	t.untold(fmt.Errorf("%w: shard %s is silent", timer.ErrUnavailable, t.Shard.Name))
+	if t.Shard.Reach() == shard.Down {
+		t.Shard.Answers.Outage.FailedWrite()
+	}
+}
 
 // failed notes that the target did not take the write.
 func (t *target) failed(err error) {
