@@ -100,6 +100,23 @@ func TestAFaultExplainsNoDuplicateAfterALease(t *testing.T) {
 	})
 }
 
+// A repetition that a fault explains fails, and its retry comes when the fault explains nothing any more.
+func TestTheRetryOfARepetitionFollowsTheRepetition(t *testing.T) {
+	again := func(arrive int) func(*book) {
+		return func(b *book) {
+			b.owned("k1", "a", "b")
+			b.call("k1", "/1", 1, 1, 1, arrive, 500)
+			b.call("k1", "/1", 1, 1, 2, arrive+2000, 200)
+			b.Faults[b.fault(ShardLost, "a", 1500, 1500)].BackMs = 500
+			b.Operations = dropGets(b.Operations, "k1")
+		}
+	}
+	runExcuses(t, []excuse{
+		{"the repetition comes before the lease is found to be over", again(1107 + 4500), nil},
+		{"later", again(1107 + 4501), only(NoDuplicates)},
+	})
+}
+
 // The only owner of k1 goes back to before the outcome of the callback that is over at 1107. The outcome is written by
 // 1157 (Limits.Settle). Nothing else knows of the callback, so the second one comes, however late.
 func TestTheOnlyOwnerLosesAnOutcome(t *testing.T) {

@@ -13,19 +13,25 @@ import (
 //   - A fault that explains duplicates hurt the timer (repeats).
 //   - The clock of an owner was put so far ahead that the lease of the first callback was over (cutShort).
 //
+// If the repeated callback fails, retries follow. The first callback after the answered callback needs the explanation.
+//
 // Explained duplicates are counted and must be few: 1 in 1,000 callbacks (Limits.Duplicates), or 1 in 200 if links
 // were cut or answers lost (Limits.DuplicatesCut). Duplicates of a NetSplit do not count for the share.
 func noDuplicates(r *run, f *Finding) {
 	for _, w := range r.writes {
-		before := make(map[int]*Callback)
+		before, again := make(map[int]*Callback), make(map[int]*Callback)
 		for _, c := range w.calls {
+			first := before[c.Seq]
+			if first != nil && again[c.Seq] == nil {
+				again[c.Seq] = c
+			}
 			if !c.succeeded(r.surely()) {
 				continue
 			}
-			if first := before[c.Seq]; first != nil {
-				r.judgeRepeat(f, w, first, c)
+			if first != nil {
+				r.judgeRepeat(f, w, first, again[c.Seq])
 			}
-			before[c.Seq] = c
+			before[c.Seq], again[c.Seq] = c, nil
 		}
 	}
 	share := r.l.Duplicates

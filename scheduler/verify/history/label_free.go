@@ -1,6 +1,7 @@
 package history
 
 import (
+	"net/http"
 	"slices"
 	"time"
 )
@@ -26,10 +27,7 @@ func labelFree(r *run, f *Finding) {
 		}
 		m := r.match(w)
 		for _, c := range m.unmatched {
-			explained := func(o *Callback) bool {
-				return o.arrived() <= c.arrived() && (r.repeats(w, o, c) != nil || o != c && r.cutShort(o, c))
-			}
-			if !slices.ContainsFunc(w.calls, explained) {
+			if !slices.ContainsFunc(w.retryOf(c), func(of *Callback) bool { return r.mayRepeat(w, of) }) {
 				f.violation("arrival at %s at %s: no pop was due for it", w.asked.URL, c.arrived())
 			}
 		}
@@ -40,6 +38,22 @@ func labelFree(r *run, f *Finding) {
 			f.violation("timer at %s: no arrival for pop %d, due by %s", w.asked.URL, n, w.latest(n))
 		}
 	}
+}
+
+// mayRepeat tells whether a fault explains that a callback repeats an earlier callback.
+func (r *run) mayRepeat(w *write, c *Callback) bool {
+	return slices.ContainsFunc(w.calls, func(o *Callback) bool {
+		return o.arrived() <= c.arrived() && (r.repeats(w, o, c) != nil || o != c && r.cutShort(o, c))
+	})
+}
+
+// retryOf are the callback and the failed callbacks right before, of which the callback may be a retry.
+func (w *write) retryOf(c *Callback) []*Callback {
+	all := []*Callback{c}
+	for i := slices.Index(w.calls, c) - 1; i >= 0 && w.calls[i].Status >= http.StatusMultipleChoices; i-- {
+		all = append(all, w.calls[i])
+	}
+	return all
 }
 
 // matching is the rest after every arrival got a pop.
