@@ -448,3 +448,36 @@ func (s *stale) Rank(key string) []string {
 	}
 	return ranked
 }
+
+// Rule "tell every copy the outcome": while an outcome waits for its shard, the owner to which the
+// timer would have moved is no owner any more. The leftover stays, since no other copy is there.
+func TestAnOutcomeThatOutlivesAChangeOfTheShardsLosesNoTimer(t *testing.T) {
+	inCluster(t, 3, 2, func(c *cluster) {
+		layout := storetest.Layout{Shards: []string{"s0", "s1", "s2"}, Active: []string{"s0"}, Epoch: 2}
+		c.Lay(layout)
+		pass(time.Minute) // the shards are swept
+		asked := recurring(10*time.Second, 3)
+		asked.ReplicationFactor = 1
+		var ids []timer.ID
+		for range 60 {
+			ids = append(ids, c.create(asked).ID)
+		}
+		pass(9 * time.Second)
+		layout.Active, layout.Others, layout.Epoch = []string{"s0", "s1"}, [][]string{{"s0"}}, 3
+		c.Lay(layout)
+		c.Inject(func(op, shard string) error {
+			if op == "settle" && shard == "s0" {
+				return timer.ErrUnavailable
+			}
+			return nil
+		}, nil)
+		pass(2 * time.Second)
+		layout.Active, layout.Others, layout.Epoch = layout.Shards, [][]string{{"s0"}, {"s0", "s1"}}, 4
+		c.Lay(layout)
+		c.Inject(nil, nil)
+		pass(time.Minute)
+		for _, id := range ids {
+			c.wantOnce(id.Key, 3, maxLate)
+		}
+	})
+}

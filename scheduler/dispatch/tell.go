@@ -193,7 +193,7 @@ func (c *claim) failure() store.Failure {
 
 // restore writes the state after the outcome to owners whose copies were missing or too old. By
 // then the leased copy has accepted the outcome, since a late outcome must not bring back a timer
-// that is over. restore reports whether all copies that were told have a pop to come.
+// that is over. restore reports whether all places that were told have a pop to come.
 func (c *claim) restore(ctx context.Context) (all bool) {
 	if c.fenced.Status != store.FencePassed || c.settlement.Outcome == store.OutcomeRelease || c.after().Ended {
 		return false
@@ -209,7 +209,8 @@ func (c *claim) restore(ctx context.Context) (all bool) {
 	r.State, r.Failure, r.LeftOut = c.after(), c.failure(), c.leftOut()
 	for _, p := range c.lacking {
 		if !c.belongs(p) {
-			continue // the shards have changed since
+			all = false // the shards have changed since, so maybe no owner has a copy
+			continue
 		}
 		at := store.Times{DueIn: due, Offset: p.Offset(c.skew())}
 		at.Retry = o.Delay + at.Offset
