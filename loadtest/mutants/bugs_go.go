@@ -127,6 +127,11 @@ func tellingBugs() []bug {
 			Hints: []hint{{Package: "scheduler", Run: "TestOutcomesAreToldBeforeTheyAreSettled", Own: true}},
 		},
 		{
+			Name: "leftover-removed-without-an-owner", What: "An outcome removes a leftover though the owner that lacks a copy has changed meanwhile.",
+			Edits: []edit{{"(*claim).restore", "", "all = false // the", "// the"}},
+			Hints: []hint{{Package: "scheduler", Run: "TestAnOutcomeThatOutlivesAChangeOfTheShardsLosesNoTimer", Own: true}},
+		},
+		{
 			Name: "restored-before-settled", What: "A missing copy is made when the outcome is told, before the leased copy has accepted the outcome.",
 			Edits: []edit{{"(*claim).outcomeFor", "", "return store.Next(to, state, offset, c.failure())", "return store.Copy(to, &store.Record{State: state, Timer: c.Record.Timer, BodyHash: c.Record.BodyHash, Failure: c.failure()}, store.Times{DueIn: c.Record.Timer.Interval - c.sinceDue(), Offset: offset})"}},
 			Hints: []hint{{Package: "scheduler", Run: "TestAMissingCopyIsMadeAfterTheSettlement", Own: true}},
@@ -196,6 +201,16 @@ func writeBugs() []bug {
 			Name: "new-says-a-shard-that-missed", What: "A repeated create is taken for new by the owner that missed the first, while the other owner is silent.",
 			Edits: []edit{{"(*attempt).wouldKnow", "", "answers && !t.Shard.Answers.Outage.LacksWrites()", "answers"}},
 			Hints: []hint{{Package: "scheduler", Run: "TestARepeatedCreateWaitsForTheOwnerThatKnows", Own: true}},
+		},
+		{
+			Name: "create-left-out-not-noted", What: "An owner that is down, and is sent no create, counts as complete as soon as the owner answers again.",
+			Edits: []edit{{"(*target).leaveOut", "", "t.Shard.Reach() == shard.Down", "false"}},
+			Hints: []hint{{Package: "scheduler", Run: "TestARepeatedCreateWaitsForTheOwnerThatKnows", Own: true}},
+		},
+		{
+			Name: "returned-shard-complete-before-the-sweep", What: "A shard that returned from an outage counts as complete before the shard is swept.",
+			Edits: []edit{{"(*outage).LacksWrites", "", "o.unswept.Load() || ", ""}},
+			Hints: []hint{{Package: "scheduler", Run: "TestAReturnedShardKnowsNoCreateUntilItIsSwept", Own: true}},
 		},
 		{
 			Name: "body-hash-not-stored", What: "A copy does not remember the body of a request with an idempotency key.",
