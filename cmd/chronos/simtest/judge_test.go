@@ -2,6 +2,7 @@ package simtest
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -33,6 +34,15 @@ func verdict(t *testing.T, s setting, h *history.History, o options, all *campai
 		t.Error(err)
 	}
 	t.Error(text.String())
+	if o.keep == "" { // the next run of the seed may differ
+		folder, err := os.MkdirTemp("", "chronos-sim-") //nolint:usetesting // outlives the test
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		keep(t, folder, h)
+		t.Logf("the history is in %s", folder)
+	}
 }
 
 // limits returns the limits of the project's checker, for a small run whose nodes poll seldom.
