@@ -225,13 +225,15 @@ func TestCreateIsNotExecutedTooLate(t *testing.T) {
 		}
 		p.Signal(syscall.SIGSTOP)
 		sent := time.Now()
-		if err := s.Merge(t.Context(), []store.Write{w})[0].Err; !errors.Is(err, timer.ErrUnavailable) {
+		ctx, cancel := context.WithTimeout(t.Context(), timing.RoundPatience)
+		err := s.Merge(ctx, []store.Write{w})[0].Err
+		if cancel(); !errors.Is(err, timer.ErrUnavailable) {
 			t.Fatalf("%s: merge into a stopped shard: %v", c.key, err)
 		}
 		testkit.Eventually(t, testkit.Soon, "the end of the pause", func() bool { return time.Since(sent) >= c.pause })
 		p.Signal(syscall.SIGCONT)
 		testkit.Eventually(t, testkit.Soon, "what was buffered to be executed", func() bool { return p.Calls("evalsha") >= before+3 })
-		err := read(t, s, w.Key).Err
+		err = read(t, s, w.Key).Err
 		if c.written && err != nil || !c.written && !errors.Is(err, timer.ErrNotFound) {
 			t.Errorf("%s: written %t expected, reading says %v", c.key, c.written, err)
 		}

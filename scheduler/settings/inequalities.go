@@ -21,6 +21,7 @@ func (c Config) inequalities() []inequality {
 	return []inequality{
 		{timing.ClockLife > 10*timing.BeatInterval, "a clock must be followed while some announcements of its node fail"},
 		{timing.NodeLife > 2*timing.BeatInterval, "a node must count as alive when one announcement fails"},
+		{timing.IOTimeout > timing.CommandLife, "somebody must still wait for the answer to a command that is carried out"},
 		{timing.OvertakenLife > timing.CommandLife, "the tombstone of an end must outlive the create that the end has overtaken"},
 		{c.TombLife > max(timing.CommandLife, timing.AnswerLimit, timing.OvertakenLife), says("tombstone life %v: want more than %v, since a tombstone must outlive all earlier writes", c.TombLife, timing.OvertakenLife)},
 		{timing.YoungFor >= timing.RepairDelay+timing.AnswerLimit+timing.CommandLife, "a repair may bring an earlier version so long after its write"},

@@ -9,8 +9,9 @@ import "time"
 // Writes.
 const (
 	// CommandLife is how long a shard may carry out a command that creates, leases or copies,
-	// after the command was made (rule "no late writes"). Tombstones must outlive the command.
-	CommandLife = time.Second
+	// after the command was made (rule "no late writes"). Tombstones must outlive the command,
+	// and the caller must still wait for the answer: a lease that nobody knows of delays a timer.
+	CommandLife = 800 * time.Millisecond
 	// AnswerLimit is how long after its first write an operation may still be acknowledged
 	// (rule "what an answer may say"). The first answers are too old afterwards.
 	AnswerLimit = time.Second
