@@ -113,35 +113,3 @@ func repeatWithoutTheOwner(c *cluster, lose func(c *cluster, shard string)) {
 	pass(30 * time.Second)
 	c.wantOnce(key, 1, 2*time.Second+maxLate)
 }
-
-// A shard that has returned may lack the create that the other owner acknowledged, until the sweep
-// has brought the copies.
-func TestAReturnedShardKnowsNoCreateUntilItIsSwept(t *testing.T) {
-	inCluster(t, 3, 2, func(c *cluster) {
-		key := timer.OnceKey("once")
-		create := func(n int) (timer.Receipt, error) {
-			return c.nodes[n].CreateOnce(c.Context(), "once", []byte("body"), oneShot(time.Minute))
-		}
-		better, other := c.homes(key, 2)[0], c.homes(key, 2)[1]
-		c.connect(better, storetest.LinkCut)
-		pass(2 * timing.OutageAfter)
-		if first, err := create(0); err != nil || first.Copies != 1 {
-			c.Fatal(first, err)
-		}
-		for _, shard := range []string{"s0", "s1", "s2"} {
-			c.Connect(nodeName(0), shard, storetest.LinkCut) // nobody repairs the create
-		}
-		c.Connect(nodeName(1), better, storetest.LinkUp)
-		pass(timing.OutageOver + 2*time.Second)
-		c.Connect(nodeName(1), other, storetest.LinkCut)
-		if again, err := create(1); !errors.Is(err, timer.ErrUnavailable) {
-			c.Errorf("with the owner away that knows the create: %+v, %v; want unavailable", again, err)
-		}
-		c.Connect(nodeName(1), other, storetest.LinkUp)
-		pass(30 * time.Second)
-		c.Connect(nodeName(1), other, storetest.LinkCut)
-		if again, err := create(1); err != nil || !again.Replayed {
-			c.Errorf("after the sweep: %+v, %v; want the first timer", again, err)
-		}
-	})
-}

@@ -208,11 +208,6 @@ func writeBugs() []bug {
 			Hints: []hint{{Package: "scheduler", Run: "TestARepeatedCreateWaitsForTheOwnerThatKnows", Own: true}},
 		},
 		{
-			Name: "returned-shard-complete-before-the-sweep", What: "A shard that returned from an outage counts as complete before the shard is swept.",
-			Edits: []edit{{"(*outage).LacksWrites", "", "o.unswept.Load() || ", ""}},
-			Hints: []hint{{Package: "scheduler", Run: "TestAReturnedShardKnowsNoCreateUntilItIsSwept", Own: true}},
-		},
-		{
 			Name: "body-hash-not-stored", What: "A copy does not remember the body of a request with an idempotency key.",
 			Edits: []edit{{"(*attempt).writeTo", "", "BodyHash: a.BodyHash", `BodyHash: ""`}},
 			Hints: []hint{{Package: "scheduler", Run: "TestIdempotencyKeyMakesOneTimer"}},

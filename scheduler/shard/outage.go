@@ -14,7 +14,6 @@ type outage struct {
 	first, last atomic.Int64 // failed call, in ns on the clock; 0 if no call failed lately
 	write       atomic.Int64 // last failed write, in ns on the clock; 0 for none
 	noted       atomic.Bool  // the shard missed a write that only the sweep repairs: a short outage counts, too
-	unswept     atomic.Bool  // the missed writes of an outage that is over are not known to be repaired
 }
 
 func newOutage() *outage { return &outage{begun: time.Now()} }
@@ -46,10 +45,10 @@ func (o *outage) Missed() {
 func (o *outage) Pending() bool { return o.first.Load() != 0 }
 
 // LacksWrites reports whether the shard may lack writes of the last seconds: a write has failed
-// lately, or calls have failed for so long that other nodes' writes may have failed, too, and the
-// shard was not swept since. A new shard lacks none, since nobody has written there before.
+// lately, or calls have failed for so long that other nodes' writes may have failed, too. A new
+// shard lacks none, since nobody has written there before.
 func (o *outage) LacksWrites() bool {
-	return o.unswept.Load() || o.Pending() && (o.write.Load() >= o.first.Load() || o.long())
+	return o.Pending() && (o.write.Load() >= o.first.Load() || o.long())
 }
 
 func (o *outage) long() bool { return o.last.Load()-o.first.Load() >= int64(timing.OutageAfter) }
@@ -67,15 +66,10 @@ func (o *outage) Over() (ago time.Duration, is bool) {
 	return now - time.Duration(first), true
 }
 
-// Forget forgets an outage that is over. By then all shards are to be swept, and the shard lacks
-// writes until repaired.
+// Forget forgets an outage that is over. By then all shards are to be swept.
 func (o *outage) Forget() {
 	if _, is := o.Over(); is {
-		o.unswept.Store(true)
 		o.noted.Store(false)
 		o.first.Store(0)
 	}
 }
-
-// repaired notes that nothing is missing any more of what the shard missed in outages that are over.
-func (o *outage) repaired() { o.unswept.Store(false) }

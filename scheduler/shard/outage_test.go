@@ -48,8 +48,6 @@ func TestOnlyWritesThatMayBeMissingCount(t *testing.T) {
 		"a write that is left":    {(*outage).Missed, true},
 		"calls for a long time":   {func(o *outage) { o.Failed(); time.Sleep(timing.OutageAfter); o.Failed() }, true},
 		"a call after the repair": {func(o *outage) { o.FailedWrite(); time.Sleep(timing.OutageOver); o.Over(); o.Failed() }, false},
-		"until the sweep":         {func(o *outage) { o.Missed(); time.Sleep(timing.OutageOver); o.Forget() }, true},
-		"after the sweep":         {func(o *outage) { o.Missed(); time.Sleep(timing.OutageOver); o.Forget(); o.repaired() }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -146,8 +146,6 @@ func (sh *Shard) MissesSince(ago time.Duration) {
 		if since = int64(sh.Answers.now() - ago); since == 0 {
 			since = -1
 		}
-	} else {
-		sh.Answers.Outage.repaired()
 	}
 	sh.missing.Store(since)
 	if !sh.Answers.Outage.Pending() {
