@@ -95,7 +95,7 @@ func (s *Store) mergeItems(writes []store.Write, answers []store.Written) []*sha
 		}
 		it := &shard.Item{Partition: partitionOf(writes[i].Key), Args: args, Bytes: bytes}
 		if !makesTimer(&writes[i]) {
-			it.Ends = 1
+			it.WhenFull = 1
 		}
 		answers[i].Partition = it.Partition
 		items[i] = it

@@ -17,7 +17,7 @@ const MaxItems = 500
 type Item struct {
 	Partition int
 	Reads     bool // the item changes nothing
-	Ends      int  // 1 if the item makes no timer; 0 if the item may make a timer, or reads
+	WhenFull  int  // 1 for a write that makes no timer: a Redis carries the write out though its memory is full
 	Args      []any
 	Bytes     int // of the largest arguments in Args
 
@@ -54,11 +54,11 @@ func (s *Shard) EvalItems(ctx context.Context, client redis.UniversalClient, bat
 		head := b.Head()
 		var byPartition [2][store.Partitions][]*Item
 		for _, it := range b.Items {
-			byPartition[it.Ends][it.Partition] = append(byPartition[it.Ends][it.Partition], it)
+			byPartition[it.WhenFull][it.Partition] = append(byPartition[it.WhenFull][it.Partition], it)
 		}
-		for ends := range byPartition {
-			for p := range byPartition[ends] {
-				for part := range slices.Chunk(byPartition[ends][p], MaxItems) {
+		for full := range byPartition {
+			for p := range byPartition[full] {
+				for part := range slices.Chunk(byPartition[full][p], MaxItems) {
 					calls, parts = append(calls, callOf(b.ItemScript, p, head, part)), append(parts, Batch{b.ItemScript, part})
 				}
 			}
