@@ -198,9 +198,10 @@ func singleConnector(raw string, dial func(ctx context.Context, network, address
 	options.ContextTimeoutEnabled, options.DisableIdentity, options.DialerRetries = true, true, 1
 	options.MaintNotificationsConfig = noMaintenanceNotifications()
 	options.Dialer = dial
+	all := &lines{}
 	return func(poolSize int, meet Meeting, clock *awake.Clock) redis.UniversalClient {
 		o := *options
-		o.PoolSize, o.OnConnect, o.Dialer = poolSize, meet, patientDial(clock, o.Dialer, o.TLSConfig)
+		o.PoolSize, o.OnConnect, o.Dialer = poolSize, meet, patientDial(clock, all, o.Dialer, o.TLSConfig)
 		return redis.NewClient(&o)
 	}, nil
 }
@@ -214,9 +215,10 @@ func sentinelConnector(raw string) (Connector, error) {
 		return nil, errors.New("a sentinel URL needs ?master_name=…")
 	}
 	options.ContextTimeoutEnabled, options.DisableIdentity, options.DialerRetries = true, true, 1
+	all := &lines{}
 	return func(poolSize int, meet Meeting, clock *awake.Clock) redis.UniversalClient {
 		o := *options
-		o.PoolSize, o.OnConnect, o.Dialer = poolSize, meet, patientDial(clock, o.Dialer, o.TLSConfig)
+		o.PoolSize, o.OnConnect, o.Dialer = poolSize, meet, patientDial(clock, all, o.Dialer, o.TLSConfig)
 		return redis.NewFailoverClient(&o)
 	}, nil
 }
@@ -231,9 +233,10 @@ func clusterConnector(raw string) (Connector, error) {
 	// costs one error, and the next call knows the new place.
 	options.MaxRedirects = -1
 	options.MaintNotificationsConfig = noMaintenanceNotifications()
+	all := &lines{}
 	return func(poolSize int, meet Meeting, clock *awake.Clock) redis.UniversalClient {
 		o := *options
-		o.PoolSize, o.OnConnect, o.Dialer = poolSize, meet, patientDial(clock, o.Dialer, o.TLSConfig)
+		o.PoolSize, o.OnConnect, o.Dialer = poolSize, meet, patientDial(clock, all, o.Dialer, o.TLSConfig)
 		return redis.NewClusterClient(&o)
 	}, nil
 }

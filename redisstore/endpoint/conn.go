@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"os"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -31,7 +32,7 @@ func networkDial() dial {
 
 // patientDial connects by connect, or by the network if connect is nil. With a TLS configuration patientDial uses
 // TLS.
-func patientDial(clock *awake.Clock, connect dial, secure *tls.Config) dial {
+func patientDial(clock *awake.Clock, lines *lines, connect dial, secure *tls.Config) dial {
 	if connect == nil {
 		connect = networkDial()
 	}
@@ -40,7 +41,7 @@ func patientDial(clock *awake.Clock, connect dial, secure *tls.Config) dial {
 		if err != nil {
 			return nil, err
 		}
-		conn := patient(raw, clock)
+		conn := patient(raw, clock, lines.to(address))
 		if secure == nil {
 			return conn, nil
 		}
@@ -52,7 +53,38 @@ func patientDial(clock *awake.Clock, connect dial, secure *tls.Config) dial {
 		if err := over.HandshakeContext(ctx); err != nil {
 			return nil, errors.Join(err, conn.Close())
 		}
-		return over, nil
+		return secureConn{over, conn}, nil
+	}
+}
+
+// lines are the lines to the addresses of one deployment. They are safe for concurrent use.
+type lines struct {
+	mu sync.Mutex
+	by map[string]*line
+}
+
+func (l *lines) to(address string) *line {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.by == nil {
+		l.by = map[string]*line{}
+	}
+	if l.by[address] == nil {
+		l.by[address] = &line{}
+	}
+	return l.by[address]
+}
+
+// line is what the connections to one address know of one another. Connections that lost bytes to a network that was
+// cut, or to a host that is gone, carry nothing any more, and nobody says so. When one of them keeps silent, the other
+// connections are not to be found out one after another, each by a call that waits IOTimeout.
+type line struct {
+	silent atomic.Int64 // until when the latest read waited that ended without an answer, ns of the clock
+}
+
+func (l *line) keepsSilent(until int64) {
+	for known := l.silent.Load(); until > known && !l.silent.CompareAndSwap(known, until); {
+		known = l.silent.Load()
 	}
 }
 
@@ -63,29 +95,66 @@ func patientDial(clock *awake.Clock, connect dial, secure *tls.Config) dial {
 type patientConn struct {
 	net.Conn
 	clock         *awake.Clock
+	line          *line
 	reads, writes atomic.Int64 // end by the clock, ns; 0 for no end
+	heard         atomic.Int64 // until when the latest read could wait that brought bytes
 }
 
-// patientSocket is a patientConn that go-redis can look at before using the connection again.
-type patientSocket struct {
-	*patientConn
-	syscall.Conn
+func patient(raw net.Conn, clock *awake.Clock, line *line) *patientConn {
+	c := &patientConn{Conn: raw, clock: clock, line: line}
+	c.heard.Store(int64(clock.Now() + timing.IOTimeout))
+	return c
 }
 
-func patient(raw net.Conn, clock *awake.Clock) net.Conn {
-	conn := &patientConn{Conn: raw, clock: clock}
-	if socket, is := raw.(syscall.Conn); is {
-		return patientSocket{conn, socket}
+// errMistrusted keeps go-redis from using a connection again.
+var errMistrusted = errors.New("another connection has kept silent since this connection was last heard")
+
+// SyscallConn lets go-redis look at the connection before the next use.
+func (c *patientConn) SyscallConn() (syscall.RawConn, error) {
+	if c.heard.Load() < c.line.silent.Load() {
+		return nil, errMistrusted
 	}
-	return conn
+	if socket, is := c.Conn.(syscall.Conn); is {
+		return socket.SyscallConn()
+	}
+	return unseen{}, nil
 }
+
+// secureConn is TLS over a patientConn.
+type secureConn struct {
+	*tls.Conn
+
+	under *patientConn
+}
+
+// SyscallConn is patientConn's. The bytes in the socket may be TLS's own.
+func (c secureConn) SyscallConn() (syscall.RawConn, error) {
+	_, err := c.under.SyscallConn()
+	return unseen{}, err
+}
+
+// unseen is a socket that shows nothing.
+type unseen struct{}
+
+func (unseen) Control(func(uintptr)) error    { return nil }
+func (unseen) Read(func(uintptr) bool) error  { return nil }
+func (unseen) Write(func(uintptr) bool) error { return nil }
 
 func (c *patientConn) Read(b []byte) (n int, err error) {
 	for {
 		n, err = c.Conn.Read(b)
-		if n > 0 || !c.goesOn(err, &c.reads, c.Conn.SetReadDeadline) {
+		switch {
+		case n > 0:
+			if until := c.reads.Load(); until > 0 {
+				c.heard.Store(until)
+			}
 			return n, err
+		case c.goesOn(err, &c.reads, c.Conn.SetReadDeadline):
+			continue
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			c.line.keepsSilent(c.reads.Load())
 		}
+		return n, err
 	}
 }
 

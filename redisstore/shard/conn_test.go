@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
 
 	"chronos/redisstore/endpoint"
 	"chronos/scheduler/awake"
@@ -81,4 +82,61 @@ func TestLateAnswerDropsNoConnection(t *testing.T) {
 	if now := dials.Load(); now != before {
 		t.Errorf("%d connections were opened after the %d of the start", now-before, before)
 	}
+}
+
+// lossyConn loses all bytes for good once a test has lost the connections of its time.
+type lossyConn struct {
+	net.Conn
+	lost *atomic.Bool
+}
+
+func (c lossyConn) Write(b []byte) (int, error) {
+	if c.lost.Load() {
+		return len(b), nil
+	}
+	return c.Conn.Write(b)
+}
+
+// The connections of all pools lose their bytes, as after a cut of the network, and nothing says so. The first call
+// that waits in vain says so for all: the next calls go by new connections.
+func TestOneSilentConnectionSpeaksForAll(t *testing.T) {
+	t.Parallel()
+	server := miniredis.RunT(t)
+	var times atomic.Pointer[atomic.Bool] // of the connections that are opened now
+	times.Store(new(atomic.Bool))
+	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := new(net.Dialer).DialContext(ctx, network, address)
+		return lossyConn{conn, times.Load()}, err
+	}
+	config := endpoint.Config{Name: "a", URL: "redis://" + server.Addr(), Dial: dial}
+	sh, err := New(config, Options{Connections: 1, Opened: 1, Awake: awake.Always(), Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = sh.Close() }()
+	if err := sh.Ready(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	sh.under.Wait()
+	before := times.Swap(new(atomic.Bool))
+	before.Store(true)
+	ask := func(client redis.UniversalClient) error {
+		c := &Call{Script: "tally", Keys: []string{"{k}timers"}, Args: []any{0, 1}}
+		sh.Eval(t.Context(), client, []*Call{c})
+		return c.Err
+	}
+	if err := ask(sh.Front); !errors.Is(err, timer.ErrUnavailable) {
+		t.Fatalf("a call on a lost connection: %v", err)
+	}
+	var asked sync.WaitGroup
+	for _, pool := range sh.pooled() {
+		for range pool.share {
+			asked.Go(func() {
+				if err := ask(*pool.client); err != nil {
+					t.Errorf("a call after the first one that waited in vain: %v", err)
+				}
+			})
+		}
+	}
+	asked.Wait()
 }
