@@ -47,7 +47,10 @@ func (c *Cluster) Join(ctx context.Context) error {
 	if err := p.write(ctx, &first); err != nil {
 		return fmt.Errorf("join the shards: %w", err)
 	}
-	c.look(ctx)
+	c.weigh(p.all)
+	if c.Topology().Epoch > 0 {
+		c.sure.Store(true) // most shards held no topology, and were locked: the others get this one from Follow
+	}
 	return nil
 }
 

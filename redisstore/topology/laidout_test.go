@@ -22,16 +22,17 @@ import (
 // laidOut is several real Redis, and nodes on them that follow one another's changes.
 type laidOut struct {
 	*testing.T
-	redis map[string]*testkit.Redis
-	log   testkit.Log
-	nodes []*Cluster
-	watch *heldup.Watch
-	full  atomic.Bool // no shard is empty
+	redis   map[string]*testkit.Redis
+	log     testkit.Log
+	nodes   []*Cluster
+	watch   *heldup.Watch
+	full    atomic.Bool // no shard is empty
+	connect func(m Member) (Shard, error)
 }
 
 func layOut(t *testing.T, shards ...string) *laidOut {
 	t.Helper()
-	l := &laidOut{T: t, redis: map[string]*testkit.Redis{}, watch: heldup.Begin(t)}
+	l := &laidOut{T: t, redis: map[string]*testkit.Redis{}, watch: heldup.Begin(t), connect: connect}
 	for _, name := range shards {
 		l.redis[name] = testkit.StartRedis(t)
 	}
@@ -42,7 +43,7 @@ func layOut(t *testing.T, shards ...string) *laidOut {
 func (l *laidOut) open(given ...string) *Cluster {
 	l.Helper()
 	o := Options{
-		Node: "node-" + string(rune('0'+len(l.nodes))), Log: slog.New(slog.NewTextHandler(&l.log, nil)), Connect: connect, Adopt: func(*Topology) {},
+		Node: "node-" + string(rune('0'+len(l.nodes))), Log: slog.New(slog.NewTextHandler(&l.log, nil)), Connect: l.connect, Adopt: func(*Topology) {},
 		Vacate: func(_ context.Context, t *Topology, name string) error {
 			if l.full.Load() {
 				return t.Refuse("shard %s still has copies", name)

@@ -1,10 +1,12 @@
 package topology
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -46,6 +48,37 @@ func TestARemovedShardIsNotWrittenTo(t *testing.T) {
 	}
 	l.redis["a"].Start()
 	testkit.Eventually(t, 10*time.Second, "half of the shards", func() bool { return late.Writable() == nil })
+}
+
+// Most shards did not take the first topology in time. The node that made the first topology gives it to them.
+func TestAFirstTopologyThatFewShardsTookIsGivenToAll(t *testing.T) {
+	t.Parallel()
+	l := layOut(t, "a", "b", "c")
+	l.connect = func(m Member) (Shard, error) {
+		sh, err := connect(m)
+		if m.Name != "a" {
+			sh = &lateShard{Shard: sh}
+		}
+		return sh, err
+	}
+	s := l.node("a", "b", "c")
+	testkit.Eventually(t, 10*time.Second, "all shards to hold it", func() bool {
+		return s.Writable() == nil && l.held("a") != "" && l.held("b") == l.held("a") && l.held("c") == l.held("a")
+	})
+}
+
+// lateShard does not take the first topology.
+type lateShard struct {
+	Shard
+
+	asked atomic.Bool
+}
+
+func (s *lateShard) Run(ctx context.Context, args ...any) (string, error) {
+	if args[0] == "store" && !s.asked.Swap(true) {
+		return "", context.DeadlineExceeded
+	}
+	return s.Shard.Run(ctx, args...)
 }
 
 // A node that has just started writes once half of the shards confirm the topology. Until then, unreachable shards
