@@ -34,7 +34,7 @@ func storesOn(t *testing.T, shards ...string) *stores {
 func (l *stores) node(given ...string) *Store {
 	l.Helper()
 	o := Options{
-		Node: "node-" + string(rune('0'+len(l.nodes))), Lane: "http", Log: slog.New(slog.DiscardHandler), announced: 2 * time.Second, drained: time.Nanosecond,
+		Node: "node-" + string(rune('0'+len(l.nodes))), Lane: "http", Log: slog.New(slog.NewTextHandler(l.Output(), &slog.HandlerOptions{Level: slog.LevelDebug})), announced: 2 * time.Second, drained: time.Nanosecond,
 	}
 	for _, name := range given {
 		o.Shards = append(o.Shards, shardOf(name, l.redis[name]))
