@@ -47,7 +47,7 @@ func newCluster(t *testing.T, shards, nodes int, tune ...func(*settings.Config))
 
 // briefly saves virtual time: tombstones live 10 s, and polls are rare.
 func briefly(config *settings.Config) {
-	config.TombLife, config.PollInterval, config.LongPolls = 10*time.Second, 200*time.Millisecond, true
+	config.TombLife, config.PollInterval = 10*time.Second, 150*time.Millisecond
 }
 
 func nodeName(i int) string { return fmt.Sprintf("node-%d", i) }

@@ -34,7 +34,7 @@ func (c Config) inequalities() []inequality {
 		{c.Grace > timing.SlotWait, says("lease grace %v: want more than %v, since a claim waits for a slot as long", c.Grace, timing.SlotWait)},
 		{c.Hold >= c.Limit+timing.SettleTime, says("hold %v: want at least the callback limit %v and %v to settle, since nobody may take over a callback that may still start", c.Hold, c.Limit, timing.SettleTime)},
 		{c.Skew.Min > 0 && c.Skew.Max >= c.Skew.Min, says("skew from %v to %v: want a positive range, since no two copies may come due at one instant", c.Skew.Min, c.Skew.Max)},
-		{c.LongPolls || c.Skew.Min > c.Horizon(), says("poll interval %v: polls claim %v ahead; want less than the shortest skew %v, since a leased backup can't get another rank", c.PollInterval, c.Horizon(), c.Skew.Min)},
+		{c.Skew.Min > c.Horizon(), says("poll interval %v: polls claim %v ahead; want less than the shortest skew %v, since a leased backup can't get another rank", c.PollInterval, c.Horizon(), c.Skew.Min)},
 		{timing.AnswerLife < timing.SilentAfter, "an earlier answer must count for nothing once other nodes do without the shard"},
 		{timing.DialTimeout+timing.IOTimeout < timing.LateAskPatience, "a comparison must have time to connect over a slow link"},
 		{timing.TellPatience < timing.LateTellPatience, "a shard that answers late must be given more time"},

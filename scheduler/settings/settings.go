@@ -48,10 +48,6 @@ type Config struct {
 	Slots    int        // callbacks under way in all
 	Skew     store.Skew // between the copies of a timer
 
-	// LongPolls allows poll intervals that claim a backup before a better copy is due. Tests and
-	// simulations save time by long polls.
-	LongPolls bool
-
 	// PreciseSleep has the wheel sleep by a kernel timer, if the system has kernel timers:
 	// callbacks are half a millisecond sooner. Not for bubbles.
 	PreciseSleep bool

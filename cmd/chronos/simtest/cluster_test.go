@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
 	"chronos/scheduler/verify/history"
 	"chronos/scheduler/webhook/webhooktest"
@@ -49,7 +48,7 @@ func newCluster(t *testing.T, s setting, o options, log *slog.Logger) *cluster {
 	}
 	header := history.Header{
 		Mode: s.mode, Seed: s.seed, Reproduce: o.repeat(s.seed), RF: timer.DefaultReplicationFactor,
-		SkewMinMs: store.DefaultSkew().Min.Milliseconds(), SkewMaxMs: store.DefaultSkew().Max.Milliseconds(),
+		SkewMinMs: s.timing.skew.Min.Milliseconds(), SkewMaxMs: s.timing.skew.Max.Milliseconds(),
 		HoldMs: 3500, LimitMs: 2000, PollMs: s.timing.poll.Milliseconds(), Attempts: 5, Exempt: exempt(),
 	}
 	if o.calls != "" {

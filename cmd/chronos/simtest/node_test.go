@@ -18,6 +18,7 @@ import (
 	"chronos/scheduler"
 	"chronos/scheduler/awake"
 	"chronos/scheduler/settings"
+	"chronos/scheduler/store"
 	"chronos/scheduler/webhook"
 )
 
@@ -56,7 +57,10 @@ type machine struct {
 }
 
 // timing is the part of an engine's configuration that a run chooses.
-type timing struct{ poll, grace time.Duration }
+type timing struct {
+	poll, grace time.Duration
+	skew        store.Skew
+}
 
 // process is one life of a node: the engine, the store and the client for callbacks, assembled as the command
 // does, without the HTTP edge.
@@ -159,7 +163,7 @@ func (m *machine) assemble(ctx context.Context, p *process) (err error) {
 		Dial: func(ctx context.Context, _, _ string) (net.Conn, error) { return m.receiver.dial(ctx, p) },
 	})
 	config := settings.Default(p.id, m.log)
-	config.PollInterval, config.LongPolls, config.Grace = m.timing.poll, true, m.timing.grace
+	config.PollInterval, config.Grace, config.Skew = m.timing.poll, m.timing.grace, m.timing.skew
 	config.TombLife = tombLife
 	config.SinceBoot = func() time.Duration { return time.Hour + time.Since(m.boot) }
 	config.Wall, config.Awake = m.now, clock

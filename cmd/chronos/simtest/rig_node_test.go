@@ -20,7 +20,7 @@ func quietCluster(t *testing.T, nodes, shards int) *cluster {
 
 func clusterOf(t *testing.T, s setting) *cluster {
 	t.Helper()
-	s.apart, s.timing = make([]time.Duration, s.shards+s.spares), timing{poll: 100 * time.Millisecond, grace: time.Second}
+	s.apart, s.timing = make([]time.Duration, s.shards+s.spares), pollingEvery(quickPoll)
 	return newCluster(t, s, options{}, slog.New(slog.DiscardHandler))
 }
 

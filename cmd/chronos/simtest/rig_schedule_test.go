@@ -154,7 +154,7 @@ func TestNodesPollAsInProduction(t *testing.T) {
 		if s := draw(seed, time.Minute, options{every: time.Second}); s.timing.poll == quickPoll {
 			often++
 		}
-		if s := draw(seed, time.Minute, options{every: time.Second, poll: time.Second}); s.timing != (timing{time.Second, 5 * time.Second}) {
+		if s := draw(seed, time.Minute, options{every: time.Second, poll: time.Second}); s.timing != pollingEvery(time.Second) {
 			t.Errorf("seed %d: %v", seed, s.timing)
 		}
 	}

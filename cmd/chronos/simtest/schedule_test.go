@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"chronos/scheduler/store"
 	"chronos/scheduler/verify/history"
 )
 
@@ -186,9 +187,12 @@ func draw(seed uint64, length time.Duration, o options) setting {
 	return s
 }
 
-// quickPoll is production's interval between two polls. Most seeds poll less often, since a run with
+// quickPoll is production's interval between two polls. Most seeds poll by seldomPoll, since a run with
 // quickPoll takes several times as long.
-const quickPoll = 100 * time.Millisecond
+const (
+	quickPoll  = 100 * time.Millisecond
+	seldomPoll = time.Second
+)
 
 // drawKind draws whether shards lose data, and how often nodes poll.
 func drawKind(r *rand.Rand, s *setting, o options) {
@@ -196,12 +200,20 @@ func drawKind(r *rand.Rand, s *setting, o options) {
 	if o.losses != bySeed {
 		s.losses = o.losses == allSeeds
 	}
-	poll := 2 * time.Second
+	poll := seldomPoll
 	if r.IntN(10) == 0 {
 		poll = quickPoll
 	}
-	poll = cmp.Or(o.poll, poll)
-	s.timing = timing{poll: poll, grace: max(time.Second, 5*poll)}
+	s.timing = pollingEvery(cmp.Or(o.poll, poll))
+}
+
+// pollingEvery is a timing that allows the interval between two polls: a lease lasts for five polls, and
+// no poll claims a backup before a better copy is due.
+func pollingEvery(poll time.Duration) timing {
+	t := timing{poll: poll, grace: max(time.Second, 5*poll), skew: store.DefaultSkew()}
+	t.skew.Min = max(t.skew.Min, poll*3/2)
+	t.skew.Max = max(t.skew.Max, t.skew.Min)
+	return t
 }
 
 // slack is how much later than promised a callback may come, because nodes poll less often than in

@@ -27,12 +27,8 @@ const (
 //
 // A shard whose clock was put back is quiet (quietUntil), so a callback may come until the next poll after the quiet.
 //
-// Three more delays are added:
-//
-//   - One skew for every copy that may be missing (absent).
-//   - The skews of a copy that still waits as a backup, as before a change of the shards (leasedAhead). The lease began
-//     too early to hear of the change.
-//   - The delay of a timer that a fault may have shifted (shifted).
+// Two more delays are added: one skew for every copy that may be missing (absent), and the delay of a timer that a
+// fault may have shifted (shifted).
 //
 // If as many owners were faulty at once as the timer has copies, the callback may come until 15 s (Limits.Recover)
 // after these faults. If the next outage begins by then, the callback may come until 15 s after the next outage.
@@ -42,7 +38,7 @@ func (r *run) allowance(w *write, from, due time.Duration) time.Duration {
 
 // allowanceOver is the allowance if at least the delay least is allowed.
 func (r *run) allowanceOver(w *write, from, due, least time.Duration) time.Duration {
-	more := time.Duration(r.absent(w, from))*w.skew + r.leasedAhead(w, from, due) + r.shifted(w, due)
+	more := time.Duration(r.absent(w, from))*w.skew + r.shifted(w, due)
 	allowed := least + r.steps(w, due) + more
 	for {
 		until := later(due, allowed)
@@ -232,16 +228,6 @@ func (r *run) meanwhile(class Class, from, to time.Duration) bool {
 	return slices.ContainsFunc(r.h.Faults, func(f Fault) bool {
 		return f.Class == class && f.started() <= to && f.ended(r.end) >= from
 	})
-}
-
-// leasedAhead is how much later a pop may come if the shards change while a backup is leased: the leased copy can't
-// hear of its new rank. leasedAhead is 0 if nodes lease copies no further ahead of time than a backup waits for
-// better copies. A higher value takes polls that are longer than a node allows, as in simulations.
-func (r *run) leasedAhead(w *write, from, to time.Duration) time.Duration {
-	if r.horizon() <= w.skew {
-		return 0
-	}
-	return r.outranked(w, from, to)
 }
 
 // horizon is how far ahead of its time a copy may be leased.

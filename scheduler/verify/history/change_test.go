@@ -26,24 +26,6 @@ func TestAChangeOfTheShardsExplainsNothing(t *testing.T) {
 	})
 }
 
-// A copy that has become the primary may be late by its skew only if nodes lease copies further ahead than backups
-// wait.
-func TestAChangeOfTheShardsAndLongPolls(t *testing.T) {
-	late := func(poll int64, changeEnds, lateMs int) func(*book) {
-		return func(b *book) {
-			b.Header.PollMs = poll
-			b.change(900, changeEnds, 2)
-			b.called("/1", 0).move(at(1104 + 250 + lateMs)) // the skew is 500 ms
-		}
-	}
-	runExcuses(t, []excuse{
-		{"a skew", late(400, 20_000, 500), nil},
-		{"later than that", late(400, 20_000, 501), only(OnTime)},
-		{"they lease no further ahead", late(380, 20_000, 500), only(OnTime)},
-		{"the change was over", late(400, 1000, 500), only(OnTime)},
-	})
-}
-
 // The pop after a callback whose node died may be late by a skew in addition, if the shards change meanwhile.
 func TestAChangeOfTheShardsAndADeadNode(t *testing.T) {
 	for _, d := range []struct {
