@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"strconv"
+	"sync"
 )
 
 // The system gives ports from forClients on to clients that connect. A server that starts, or starts
@@ -25,14 +26,43 @@ const (
 
 var errNone = errors.New("no free port was found")
 
-// Pick is an unused port of the loopback interface. The system gives the port to no client.
+// reserved keep the UDP sockets of the ports that this process has picked.
+//
+//nolint:gochecknoglobals // The ports belong to the process.
+var reserved struct {
+	sync.Mutex
+	sockets []net.PacketConn
+}
+
+// Pick is an unused port of the loopback interface. The system gives the port to no client, and while this process
+// lives Pick returns the port no more, in any process: whoever used a server that was killed goes on trying to reach
+// the port, and must not find the server of another test there.
 func Pick() (int, error) {
 	for range 100 {
 		port := first + rand.N(ports)
-		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))) //nolint:noctx // at once
-		if err == nil {
-			return port, l.Close()
+		if reserve(net.JoinHostPort("127.0.0.1", strconv.Itoa(port))) {
+			return port, nil
 		}
 	}
 	return 0, errNone
+}
+
+// reserve holds an address by UDP, which no server uses, and reports whether the address is unused by TCP.
+func reserve(address string) bool {
+	socket, err := net.ListenPacket("udp", address) //nolint:noctx // at once
+	if err != nil {
+		return false
+	}
+	l, err := net.Listen("tcp", address) //nolint:noctx // at once
+	if err == nil {
+		err = l.Close()
+	}
+	if err != nil {
+		_ = socket.Close() // it has sent nothing
+		return false
+	}
+	reserved.Lock()
+	defer reserved.Unlock()
+	reserved.sockets = append(reserved.sockets, socket)
+	return true
 }
