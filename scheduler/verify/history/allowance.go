@@ -212,10 +212,11 @@ func (r *run) retryBy(w *write, c *Callback, attempt int) time.Duration {
 
 // outranked is how much later a pop may come if the shards change while the timer is held by an earlier callback, or
 // waits for a retry. The pop may wait for the turn of a backup, behind all better copies, although the backup is the
-// primary now.
+// primary now. Before, the backup may wait for the end of another copy's lease: nodes, and claims of one node, that are
+// a step of the change apart take either copy for the better one.
 func (r *run) outranked(w *write, from, to time.Duration) time.Duration {
 	if r.changing(from, to) {
-		return time.Duration(w.rf-1) * w.skew
+		return time.Duration(w.rf-1)*w.skew + max(time.Second, 5*ms(r.h.Header.PollMs))
 	}
 	return 0
 }

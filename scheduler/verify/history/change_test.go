@@ -26,15 +26,15 @@ func TestAChangeOfTheShardsExplainsNothing(t *testing.T) {
 	})
 }
 
-// The pop after a callback whose node died may be late by a skew in addition, if the shards change meanwhile.
+// The pop after a callback whose node died may be late by a skew and a lease of 1 s in addition, if the shards change meanwhile.
 func TestAChangeOfTheShardsAndADeadNode(t *testing.T) {
 	for _, d := range []struct {
 		name               string
 		starts, ends, late int
 		want               []Invariant
 	}{
-		{"a skew", 20_000, 40_000, 21_006 + 4500 + 500, nil},
-		{"later than that", 20_000, 40_000, 21_006 + 4500 + 501, only(OnTime)},
+		{"a skew and a lease", 20_000, 40_000, 21_006 + 4500 + 1500, nil},
+		{"later than that", 20_000, 40_000, 21_006 + 4500 + 1501, only(OnTime)},
 		{"the change was over", 20_000, 21_000, 21_004 + 4500 + 51, only(OnTime)},
 		{"the change was later", 26_000, 40_000, 21_004 + 4500 + 51, only(OnTime)},
 	} {
@@ -139,8 +139,8 @@ func TestARetryAmidAChangeOfTheShards(t *testing.T) {
 	runExcuses(t, []excuse{
 		{"none", retry(0, func(*book) {}), nil},
 		{"none, and late", retry(1, func(*book) {}), only(OnTime)},
-		{"by a skew", retry(2000, during), nil},
-		{"by more", retry(2001, during), only(OnTime)},
+		{"by a skew and a lease", retry(3000, during), nil},
+		{"by more", retry(3001, during), only(OnTime)},
 		{"it was over before", retry(1, func(b *book) { b.change(35_000, 40_005, 2) }), only(OnTime)},
 		{"it came later", retry(1, func(b *book) { b.change(42_008, 50_000, 2) }), only(OnTime)},
 	})
