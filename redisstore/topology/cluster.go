@@ -57,12 +57,13 @@ type Cluster struct {
 	o       Options
 	current atomic.Pointer[Placement]
 	origin  time.Time
-	adopted atomic.Int64 // when the topology was adopted, ns since origin
-	warned  atomic.Bool  // that the topology is not stored yet
-	behind  atomic.Bool  // some shard holds an earlier topology, or no topology
-	begun   atomic.Int32 // how many looks in a row found a later topology that isn't agreed on
-	sure    atomic.Bool  // half of the shards have confirmed the node's topology once (stands)
-	read    atomic.Int64 // when the shards last had no later topology, ns since origin; 0 for never
+	adopted atomic.Int64             // when the topology was adopted, ns since origin
+	warned  atomic.Bool              // that the topology is not stored yet
+	behind  atomic.Bool              // some shard holds an earlier topology, or no topology
+	begun   atomic.Int32             // how many looks in a row found a later topology that isn't agreed on
+	sure    atomic.Bool              // half of the shards have confirmed the node's topology once (stands)
+	read    atomic.Int64             // when the shards last had no later topology, ns since origin; 0 for never
+	founded atomic.Pointer[Topology] // the first topology, if this node has made it
 
 	adopting sync.Mutex // held while current is replaced: a look and an operator's change may find the same topology
 	mu       sync.Mutex

@@ -39,6 +39,7 @@ func (c *Cluster) Follow(ctx context.Context) {
 		c.look(ctx)
 		switch {
 		case !c.sure.Load():
+			c.found(ctx)
 			continue // the shards may have gone on from the node's topology
 		case c.begun.Load() >= leftAlone:
 			c.finish(ctx)

@@ -47,11 +47,36 @@ func (c *Cluster) Join(ctx context.Context) error {
 	if err := p.write(ctx, &first); err != nil {
 		return fmt.Errorf("join the shards: %w", err)
 	}
-	c.weigh(p.all)
-	if c.Topology().Epoch > 0 {
-		c.sure.Store(true) // most shards held no topology, and were locked: the others get this one from Follow
-	}
+	c.founded.Store(&first)
+	c.look(ctx)
 	return nil
+}
+
+// found stores the first topology, which this node has made, once more, for shards that were too late to take it. Most
+// shards must hold this topology or none, and no shard another.
+func (c *Cluster) found(ctx context.Context) {
+	first := c.founded.Load()
+	if first == nil {
+		return
+	}
+	p, err := c.propose(ctx)
+	if err != nil {
+		return // another node is at work, or the next look
+	}
+	defer p.end()
+	free := map[string]bool{}
+	for _, at := range p.all {
+		if at.topology != nil && !at.topology.same(first) {
+			return
+		}
+		free[at.shard.Name()] = at.err == nil && p.locked[at.shard.Name()]
+	}
+	if !majority(first.names(), func(name string) bool { return free[name] }) {
+		return
+	}
+	if err := p.write(ctx, first); err != nil {
+		c.o.Log.Error("the first topology can't be stored", "err", err)
+	}
 }
 
 // warnOfOutdatedList names the shards that the node was given and that the stored

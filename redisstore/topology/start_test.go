@@ -50,21 +50,49 @@ func TestARemovedShardIsNotWrittenTo(t *testing.T) {
 	testkit.Eventually(t, 10*time.Second, "half of the shards", func() bool { return late.Writable() == nil })
 }
 
-// Most shards did not take the first topology in time. The node that made the first topology gives it to them.
-func TestAFirstTopologyThatFewShardsTookIsGivenToAll(t *testing.T) {
-	t.Parallel()
-	l := layOut(t, "a", "b", "c")
+// lateOn has shards take no first topology from the next node.
+func (l *laidOut) lateOn(names ...string) {
 	l.connect = func(m Member) (Shard, error) {
 		sh, err := connect(m)
-		if m.Name != "a" {
+		if slices.Contains(names, m.Name) {
 			sh = &lateShard{Shard: sh}
 		}
 		return sh, err
 	}
+}
+
+// Most shards did not take the first topology in time. The node that made the first topology gives it to them.
+func TestAFirstTopologyThatFewShardsTookIsGivenToAll(t *testing.T) {
+	t.Parallel()
+	l := layOut(t, "a", "b", "c")
+	l.lateOn("b", "c")
 	s := l.node("a", "b", "c")
 	testkit.Eventually(t, 10*time.Second, "all shards to hold it", func() bool {
 		return s.Writable() == nil && l.held("a") != "" && l.held("b") == l.held("a") && l.held("c") == l.held("a")
 	})
+}
+
+// Most shards hold another first topology by now. The node that made a first topology gives way.
+func TestAFirstTopologyThatFewShardsTookGivesWay(t *testing.T) {
+	t.Parallel()
+	l := layOut(t, "a", "b", "c")
+	l.lateOn("b", "c")
+	s := l.open("a", "b", "c")
+	if err := s.Join(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	other := l.topology(1, "other", "a", "b", "c")
+	l.hold("b", other)
+	l.hold("c", other)
+	s.found(t.Context())
+	s.look(t.Context())
+	now := s.Topology()
+	if mine := l.held("a"); mine == "" || mine == l.held("b") {
+		t.Errorf("a holds %q", mine)
+	}
+	if !now.same(&other) || s.Writable() != nil {
+		t.Errorf("it works by %+v, writable: %v", now, s.Writable())
+	}
 }
 
 // lateShard does not take the first topology.

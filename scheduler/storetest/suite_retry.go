@@ -95,7 +95,10 @@ func checkRetryBeforeNextPop(r *rig) {
 			}
 			return len(claims) == 1
 		})
-		fenced := r.pass(c, pops, terms(far, far)) // on a slow machine for a later pop
+		fenced := r.pass(c, pops, terms(far, far))
+		if late := r.Now().Sub(from) >= 2*interval; fenced.State.Seq > 1 && !late {
+			r.Fatalf("pop %d was fenced, though pop 2 is not due", fenced.State.Seq)
+		}
 		r.accept(c, store.Settlement{Outcome: store.OutcomeAgain})
 		next := time.Duration(fenced.State.Seq+1)*interval - 500*time.Millisecond
 		again, until := from.Add(next), to.Add(next)

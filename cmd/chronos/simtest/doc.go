@@ -44,7 +44,7 @@
 // A run that heals (liveness) ends with a change of the topology. The topology must be at rest within 75 s: the sweep
 // passes over all copies that the faults have left on wrong shards. Then the run is drained, and the contents of the
 // shards are judged too; some timers last for hours for this purpose. Tombstones live 20 s. Shards lose data in one
-// seed of four. In one seed of ten, nodes poll as often as in production. In all other seeds nodes poll seldom, and
-// callbacks may be later accordingly. A link or shard so slow that calls are given up counts as cut; see the method
+// seed of four. In one seed of ten, nodes poll as often as in production. In all other seeds nodes poll less often: the
+// shortest skew is longer accordingly, and callbacks may be later. A link or shard so slow that calls are given up counts as cut; see the method
 // class of fault.
 package simtest

@@ -187,10 +187,11 @@ func draw(seed uint64, length time.Duration, o options) setting {
 	return s
 }
 
-// quickPoll is production's interval between two polls. Most seeds poll by seldomPoll, since a run with
-// quickPoll takes several times as long.
+// quickPoll is production's interval between two polls. Most seeds poll less often, since a run with quickPoll takes
+// several times as long.
 const (
 	quickPoll  = 100 * time.Millisecond
+	somePoll   = 300 * time.Millisecond
 	seldomPoll = time.Second
 )
 
@@ -201,8 +202,11 @@ func drawKind(r *rand.Rand, s *setting, o options) {
 		s.losses = o.losses == allSeeds
 	}
 	poll := seldomPoll
-	if r.IntN(10) == 0 {
+	switch r.IntN(10) {
+	case 0:
 		poll = quickPoll
+	case 1, 2, 3:
+		poll = somePoll
 	}
 	s.timing = pollingEvery(cmp.Or(o.poll, poll))
 }

@@ -14,6 +14,9 @@ func TestAPortIsPickedOnce(t *testing.T) {
 		if reserve(address) {
 			t.Error("another process gets the port, too")
 		}
+		if _, err := Pick(); err != nil {
+			t.Errorf("another process gets no port at all: %v", err)
+		}
 		return
 	}
 	port, err := Pick()

@@ -19,6 +19,7 @@ const (
 //   - Nodes that died or froze since from: the hold time and 1 s per fault, for the callback may have been under way.
 //   - Nodes that died or froze before: 1.5 s in all, if within a lease before from, or if a node has come back since.
 //     A node that took a timer over may have died since.
+//   - If shards change meanwhile, after either of the two: the skews, and the lease of a claim (apart).
 //   - Faulty shards: one skew per shard, the silence (1 s), and 0.5 s.
 //   - Cut links, lost answers and lost data: in addition the hold time and 1 s, since an outcome could not be
 //     propagated, or is forgotten.
@@ -104,6 +105,9 @@ func (r *run) allowanceUntil(w *write, from, due, until time.Duration) time.Dura
 		}
 	}
 	sum := waiting + underWay + links + named
+	if waiting+underWay > 0 {
+		sum += r.apart(w, from, until)
+	}
 	if len(shards) > 0 {
 		sum += time.Duration(len(shards))*w.skew + r.l.Silence + r.l.ShardMargin
 		asked = 0
@@ -164,14 +168,12 @@ type held struct {
 func (h held) and(o held) held { return held{max(h.settled, o.settled), max(h.leased, o.leased)} }
 
 // holds is the time until which a callback holds its timer. If the node died or froze before the outcome was settled,
-// the lease must end first. The next pop or the retry may then be as late as a repeat of the callback itself, and later
-// still if the shards change meanwhile (outranked).
+// the lease must end first. The next pop or the retry may then be as late as a repeat of the callback itself.
 func (r *run) holds(w *write, c *Callback) held {
 	from, h := c.arrived()-r.l.Settle, held{settled: later(c.over(r.h.Header.limit()), r.l.Settle)}
 	for f := range r.during(from, h.settled) {
 		if f.ofNode() && (f.Node == c.Node || c.Node == "") && f.overlaps(from, h.settled, 0) {
 			h.leased = later(c.arrived(), r.allowanceOver(w, from, c.arrived(), r.h.Header.hold()+r.l.NodeUnderWay))
-			h.leased = later(h.leased, r.outranked(w, c.arrived(), h.leased))
 			break
 		}
 	}
@@ -212,13 +214,23 @@ func (r *run) retryBy(w *write, c *Callback, attempt int) time.Duration {
 
 // outranked is how much later a pop may come if the shards change while the timer is held by an earlier callback, or
 // waits for a retry. The pop may wait for the turn of a backup, behind all better copies, although the backup is the
-// primary now. Before, the backup may wait for the end of another copy's lease: nodes, and claims of one node, that are
-// a step of the change apart take either copy for the better one.
+// primary now.
 func (r *run) outranked(w *write, from, to time.Duration) time.Duration {
 	if r.changing(from, to) {
-		return time.Duration(w.rf-1)*w.skew + max(time.Second, 5*ms(r.h.Header.PollMs))
+		return time.Duration(w.rf-1) * w.skew
 	}
 	return 0
+}
+
+// apart is how much later a pop may come if a node died or froze while the shards change. Nodes, and claims of one node,
+// that are a step of the change apart take either copy for the better one. Each copy waits for the end of the other
+// copy's lease, and then for the turn of a backup.
+func (r *run) apart(w *write, from, to time.Duration) time.Duration {
+	behind := r.outranked(w, from, to)
+	if behind == 0 {
+		return 0
+	}
+	return behind + max(time.Second, 5*ms(r.h.Header.PollMs))
 }
 
 // changing tells whether the shards changed, or were swept after the change, at some time within [from, to].
