@@ -20,8 +20,8 @@ FAULTS    := TestSlowRedis|TestStarved|TestAMachineThatBecomesBusy|TestHangingDe
 KAFKA     := TestBridges/(bridges-|rebalances|store-stopped)|TestBrokerAway
 CAMPAIGNS := $(COPIES)|$(FAULTS)|$(KAFKA)
 
-# What takes longest begins first.
-LONG := chronos/scheduler chronos/cmd/chronos/simtest
+# What takes longest begins first, with a package that mostly waits beside each that computes.
+LONG := chronos/scheduler chronos/redisstore/topology chronos/cmd/chronos/simtest
 
 # With the race detector: tests that take minutes with it and whose code other tests run, too, and the store's tests in synctest bubbles.
 SLOW_RACES := TestOldIDs|TestTagsCountOnce|HourlySweep|TestAdmitIsOncePerKeyWhileItWaits|TestAdmitThroughFaults/[1-9]|TestHangingDestinationsDelayNobodyElse|TestAShardThatWasGivenUp|TestAGivenUpShardJoinsAgain|TestAShardThatLostItsLastSeconds|TestRemember$$|TestIdempotencyKeyMakesOneTimer|TestTombstonesTellBeforeTheyGo|TestShardTurnsSlow/430ms|TestCoordinatorIsKilled/call_1|TestContractMini|TestDifferentialMini|TestDoneRemovesOnlyItsPredecessor
@@ -65,7 +65,7 @@ test: test-needs ## install what the tests need, run the tests without the race 
 race: race-needs ## run the tests with the race detector, but those of processes and what has one goroutine
 	go test -C loadtest -race $(TEST_FLAGS) ./...
 	@# On one processor each (-cpu 1): several threads that run timers of one synctest bubble share one context of Go 1.26's race detector, which then crashes.
-	go test -race -cpu 1 -skip '$(SLOW_RACES)' $(TEST_FLAGS) $(LONG) $$(go list ./... | grep -vx -e $(PROCESSES) -e $(BRIDGES) $(addprefix -e ,$(STORE)) -e chronos/scheduler/verify/model)
+	go test -race -cpu 1 -skip '$(SLOW_RACES)' $(TEST_FLAGS) $(filter-out $(STORE),$(LONG)) $$(go list ./... | grep -vx -e $(PROCESSES) -e $(BRIDGES) $(addprefix -e ,$(STORE)) -e chronos/scheduler/verify/model)
 	go test -race -cpu 1 -run '^($(BUBBLES))$$' $(TEST_FLAGS) $(STORE)
 	@# The other tests of the store have bounds in real time, which one processor doesn't keep.
 	go test -race -parallel 4 -skip '$(SLOW_RACES)|^($(BUBBLES))$$' $(TEST_FLAGS) $(STORE)
