@@ -32,6 +32,22 @@ func (c lateConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
+// openShard is a shard that was verified and has opened its connections.
+func openShard(t *testing.T, server *miniredis.Miniredis, dial func(ctx context.Context, network, address string) (net.Conn, error)) *Shard {
+	t.Helper()
+	config := endpoint.Config{Name: "a", URL: "redis://" + server.Addr(), Dial: dial}
+	sh, err := New(config, Options{Connections: 1, Opened: 1, Awake: awake.Always(), Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = sh.Close() })
+	if err := sh.Ready(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	sh.under.Wait()
+	return sh
+}
+
 // A caller that waits no longer leaves the connection to the next caller.
 func TestLateAnswerDropsNoConnection(t *testing.T) {
 	t.Parallel()
@@ -43,16 +59,7 @@ func TestLateAnswerDropsNoConnection(t *testing.T) {
 		conn, err := new(net.Dialer).DialContext(ctx, network, address)
 		return lateConn{conn, &late}, err
 	}
-	config := endpoint.Config{Name: "a", URL: "redis://" + server.Addr(), Dial: dial}
-	sh, err := New(config, Options{Connections: 1, Opened: 1, Awake: awake.Always(), Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = sh.Close() }()
-	if err := sh.Ready(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	sh.under.Wait()
+	sh := openShard(t, server, dial)
 	before := dials.Load()
 	ask := func(patience time.Duration) error {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -108,16 +115,7 @@ func TestOneSilentConnectionSpeaksForAll(t *testing.T) {
 		conn, err := new(net.Dialer).DialContext(ctx, network, address)
 		return lossyConn{conn, times.Load()}, err
 	}
-	config := endpoint.Config{Name: "a", URL: "redis://" + server.Addr(), Dial: dial}
-	sh, err := New(config, Options{Connections: 1, Opened: 1, Awake: awake.Always(), Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = sh.Close() }()
-	if err := sh.Ready(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	sh.under.Wait()
+	sh := openShard(t, server, dial)
 	before := times.Swap(new(atomic.Bool))
 	before.Store(true)
 	ask := func(client redis.UniversalClient) error {
