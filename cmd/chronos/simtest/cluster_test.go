@@ -32,6 +32,7 @@ type cluster struct {
 	kept   map[int]snapshot // by fault
 
 	ledger    *ledger
+	unknown   unknownShards // used by the overseer alone
 	operators sync.WaitGroup
 }
 

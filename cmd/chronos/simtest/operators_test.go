@@ -263,6 +263,7 @@ func (c *cluster) oversee(ctx context.Context) {
 func (c *cluster) look() {
 	now := c.journal.now()
 	atRest, _ := c.atRest(now)
+	c.lookForUnknown(now)
 	c.ledger.mu.Lock()
 	defer c.ledger.mu.Unlock()
 	if slices.ContainsFunc(c.ledger.acts, func(a *act) bool { return a.pending }) {
@@ -277,6 +278,19 @@ func (c *cluster) look() {
 	}
 }
 
+// lookForUnknown records the shards that no node knew for a time.
+func (c *cluster) lookForUnknown(now time.Duration) {
+	var running []topology.Topology
+	for _, m := range c.machines {
+		if t, up := m.topology(); up {
+			running = append(running, t)
+		}
+	}
+	for _, f := range c.unknown.look(running, now) {
+		c.journal.fault(f)
+	}
+}
+
 // tell records a change in the history, unless the change was refused.
 func (c *cluster) tell(a *act) {
 	if a.outcome != refused {
@@ -286,8 +300,12 @@ func (c *cluster) tell(a *act) {
 	}
 }
 
-// tellRest records the changes that are not over.
+// tellRest records the changes that are not over, and the shards that no node knows. Nobody looks at the nodes
+// meanwhile.
 func (c *cluster) tellRest() {
+	for _, f := range c.unknown.faults(c.journal.now()) {
+		c.journal.fault(f)
+	}
 	c.ledger.mu.Lock()
 	defer c.ledger.mu.Unlock()
 	for _, a := range c.ledger.acts {
