@@ -284,3 +284,26 @@ func TestAnUnknownWriteIsOverAfter3s(t *testing.T) {
 		{"certainly before", deleted(53_001), only(NoneAfterAnswer)},
 	})
 }
+
+// The first pop of k7 fails, and the second pop comes in place of a retry. Then a loses all data while b is away, and b
+// comes back with the first pop: the callback is a repetition and no late retry. Without the second pop, the same
+// callback is a late retry.
+func TestARepetitionAfterALaterPopIsNoRetry(t *testing.T) {
+	for name, c := range map[string]struct {
+		second int // when the second pop is called
+		want   []Invariant
+	}{"after the second pop": {12_006, nil}, "before": {31_000, only(OnTime)}} {
+		t.Run(name, func(t *testing.T) {
+			b := clean()
+			b.owned("k7", "a", "b")
+			b.write(Create, "k7", "/7", 10_000, 1000, 2)
+			b.call("k7", "/7", 7, 1, 1, 11_006, 500)
+			b.call("k7", "/7", 7, 2, 1, c.second, 200)
+			b.call("k7", "/7", 7, 1, 1, 30_000, 200)
+			b.fault(ShardAway, "b", 10_500, 14_500)
+			b.fault(ShardLost, "a", 14_000, 14_000)
+			b.sample()
+			wantOnly(t, b.History, small(), c.want...)
+		})
+	}
+}

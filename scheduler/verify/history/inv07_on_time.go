@@ -9,10 +9,11 @@ import "slices"
 //   - 2 s have passed since an answer that says in flight.
 //   - The callbacks of earlier pops were over.
 //
-// Faults add their allowance (allowance). The callback after a failed callback arrives by retryBy. Two kinds of
+// Faults add their allowance (allowance). The callback after a failed callback arrives by retryBy. Three kinds of
 // callbacks have no bound:
 //
 //   - Repeats after a success. Invariant 6 judges repeats.
+//   - Repeats of a pop after a callback of a later pop. Invariant 5 judges these repeats.
 //   - Callbacks after an acknowledged later write that did not reach all copies. Invariant 3 judges whether the
 //     callbacks may come at all.
 func onTime(r *run, f *Finding) {
@@ -22,7 +23,7 @@ func onTime(r *run, f *Finding) {
 			continue
 		}
 		var before held // by the callbacks before c
-		last := make(map[int]*Callback)
+		last, highest := make(map[int]*Callback), 0
 		for _, c := range w.calls {
 			if c.Seq < 1 || c.Seq > w.asked.Pops {
 				continue // invariant 4
@@ -32,12 +33,12 @@ func onTime(r *run, f *Finding) {
 			}
 			if previous := last[c.Seq]; previous == nil {
 				r.judgeFirst(f, w, c, before)
-			} else if !previous.succeeded(limit) && !previous.gone(limit) {
+			} else if c.Seq == highest && !previous.succeeded(limit) && !previous.gone(limit) {
 				if by := r.retryBy(w, previous, max(previous.Attempt, c.Attempt-1)); c.arrived() > by {
 					f.violation("%s: %s too late after attempt %d", c, c.arrived()-by, previous.Attempt)
 				}
 			}
-			last[c.Seq] = c
+			last[c.Seq], highest = c, max(highest, c.Seq)
 			before = before.and(r.holds(w, c))
 		}
 	}
