@@ -25,20 +25,39 @@ type way struct {
 	unit                     string
 }
 
+// rate is a bound on a rate from below.
+func rate(section, subject, unit string, bound float64) way {
+	return way{section: section, subject: subject, metric: "rate", unit: unit, bound: bound}
+}
+
+// most is a bound on a metric from above.
+func most(section, subject, metric, unit string, bound float64) way {
+	return way{section: section, subject: subject, metric: metric, unit: unit, bound: bound, atMost: true}
+}
+
+// over makes a bound on the ratio to the figure of another subject.
+func over(w way, other string) way {
+	w.over, w.unit = other, " ×"
+	return w
+}
+
+func cost(section, subject, metric string, bound float64) way {
+	return most(section, subject, metric, " µs", bound)
+}
+
+func kafkaGoals() []goal {
+	return []goal{
+		{"Kafka: lateness p99.9 at 1,000/s", "≤ 25 ms", []way{most("kafka", kafkaSteady, "p999_ms", " ms", 25)}},
+		{"Kafka: within 5 ms of the deadline at 1,000/s, advance auto", "≥ 50 %", []way{{section: "kafka", subject: kafkaAuto, metric: "within", unit: " %", bound: 50}}},
+		{"Kafka: enqueue", "≥ 20,000 messages/s", []way{{section: "kafka", subject: kafkaOne, metric: "enqueue", unit: "/s", bound: 20_000}}},
+		{"Kafka: fire, two copies", "≥ 25,000 messages/s", []way{{section: "kafka", subject: kafkaOne, metric: "fire", unit: "/s", bound: 25_000}}},
+		{"Kafka: fire, one copy", "≥ 40,000 messages/s", []way{{section: "kafka", subject: kafkaOneCopy, metric: "fire", unit: "/s", bound: 40_000}}},
+		{"Kafka: memory of a bridge", "≤ 200 MB", []way{most("kafka", kafkaOne, bridgeMB, " MB", 200)}},
+		{"Kafka: Redis' memory for a remembered message and copy", "≤ 150 B", []way{most("kafka", kafkaOne, rememberedBytes, " B", 150)}},
+	}
+}
+
 func goals() []goal {
-	rate := func(section, subject, unit string, bound float64) way {
-		return way{section: section, subject: subject, metric: "rate", unit: unit, bound: bound}
-	}
-	most := func(section, subject, metric, unit string, bound float64) way {
-		return way{section: section, subject: subject, metric: metric, unit: unit, bound: bound, atMost: true}
-	}
-	over := func(w way, other string) way {
-		w.over, w.unit = other, " ×"
-		return w
-	}
-	cost := func(section, subject, metric string, bound float64) way {
-		return most(section, subject, metric, " µs", bound)
-	}
 	list := []goal{
 		{"create, two copies", "≥ 0.26 of Fiber answering nothing", []way{over(rate("create", oursTwo, "", .26), fiberApp)}},
 		{"create, two copies beside one", "≥ 0.85 × one copy on as many Redis", []way{over(rate("create", oursTwo, "", .85), oursSpread)}},
@@ -62,17 +81,13 @@ func goals() []goal {
 		{"lateness p99.9 at 10,000/s, one copy", "≤ 10 ms", []way{most("lateness", late10k, "p999_ms", " ms", 10)}},
 		{"sweep, alone", "≥ 20,000 copies/s", []way{rate("sweep", sweepAlone, "/s", 20_000)}},
 		{"lateness p99.9 at 1,000/s beside a sweep", "≤ 20 ms", []way{most("sweep", sweepBeside, "p999_ms", " ms", 20)}},
-		{"Kafka: lateness p99.9 at 1,000/s", "≤ 25 ms", []way{most("kafka", kafkaSteady, "p999_ms", " ms", 25)}},
-		{"Kafka: within 5 ms of the deadline at 1,000/s, advance auto", "≥ 50 %", []way{{section: "kafka", subject: kafkaAuto, metric: "within", unit: " %", bound: 50}}},
-		{"Kafka: enqueue", "≥ 20,000 messages/s", []way{{section: "kafka", subject: kafkaOne, metric: "enqueue", unit: "/s", bound: 20_000}}},
-		{"Kafka: fire, two copies", "≥ 25,000 messages/s", []way{{section: "kafka", subject: kafkaOne, metric: "fire", unit: "/s", bound: 25_000}}},
-		{"Kafka: fire, one copy", "≥ 40,000 messages/s", []way{{section: "kafka", subject: kafkaOneCopy, metric: "fire", unit: "/s", bound: 40_000}}},
 		{"Redis' memory for a pending timer", "≤ 500 B", []way{most("memory", "chronos", "bytes", " B", 500)}},
 		{"claim with 10,000,000 pending", "≤ 1.3 × with 10,000", []way{
 			over(most("claim", pendingName(mostPending), claimColumn, "", 1.3), pendingName(fewPending)),
 		}},
 		{"node's memory with 10,000,000 pending", "≤ 100 MB", []way{most("claim", pendingName(mostPending), "node_mb", " MB", 100)}},
 	}
+	list = append(list, kafkaGoals()...)
 	for _, subject := range []string{lateTwo1k, lateTwo5k, late1k, late10k} {
 		list = append(list, goal{"early callbacks: " + subject, "0", []way{most("lateness", subject, "early", "", 0)}})
 	}
