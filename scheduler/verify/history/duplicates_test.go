@@ -37,6 +37,14 @@ func TestAFaultExplainsDuplicatesOfWhatItHurts(t *testing.T) {
 			b.Faults[b.fault(ShardLost, "a", at, at)].BackMs = int64(back)
 		}
 	}
+	announced := func(active, back int) func(*book) {
+		return func(b *book) {
+			b.owned("k1", "a", "b")
+			b.call("k1", "/1", 1, 1, 1, 30_000, 200)
+			b.change(1000, 2000, active)
+			b.Faults[b.fault(ShardLost, "a", 1250, 1250)].BackMs = int64(back)
+		}
+	}
 	twice := only(NoDuplicates)
 	runExcuses(t, []excuse{
 		{"the node of the first callback died", one(NodeDeath, "n1", 1000, 2000), nil},
@@ -68,6 +76,9 @@ func TestAFaultExplainsDuplicatesOfWhatItHurts(t *testing.T) {
 		{"it lost the last second", forgot("b", 1250, 1), twice},
 		{"it lost all before the first callback", forgot("b", 1050, 0), twice},
 		{"another shard was away", forgot("c", 1250, 0), twice},
+		{"an owner lost the last moments, and the other was only announced", announced(1, 200), nil},
+		{"the other had a copy", announced(2, 200), twice},
+		{"it lost what came later, and the other was only announced", announced(1, 1), twice},
 		{"slow", one(Slow, "a", 1000, 2000), twice},
 		{"a clock jumped", one(ClockStep, "a", 1000, 2000), twice},
 		{"harmless", one(Harmless, "a", 1000, 2000), twice},

@@ -80,8 +80,8 @@ func (r *run) repeats(w *write, before, c *Callback) *Fault {
 }
 
 // allForgot tells whether an owner lost the outcome of the first callback, with all data or with the last writes, while
-// every other owner was faulty, too: no shard knew of the callback any more. The second callback comes when a copy that
-// was away is due, or when the lease has ended that the owner went back to.
+// every other copy was faulty, too: no shard knew of the callback any more. An owner that is only announced has no copy
+// yet. The second callback comes when a copy that was away is due, or when the lease has ended that the owner went back to.
 func (r *run) allForgot(f *Fault, w *write, before, c *Callback) bool {
 	if f.Class != ShardLost || f.started() < before.arrived() || f.started() > c.arrived() {
 		return false
@@ -90,7 +90,7 @@ func (r *run) allForgot(f *Fault, w *write, before, c *Callback) bool {
 	if f.BackMs > 0 && f.started()-ms(f.BackMs) > before.over(r.h.Header.limit())+r.l.Settle || f.BackMs == 0 && len(owners) == 1 {
 		return false
 	}
-	return slices.Contains(owners, f.Shard) && r.faulty(w.timer(), f.started(), f.started(), len(owners))
+	return slices.Contains(owners, f.Shard) && r.faulty(w.timer(), f.started(), f.started(), r.fewest(len(owners), f.started(), f.started()))
 }
 
 // under tells whether the callback was under way within the fault, or up to Limits.Hurt after the fault.
