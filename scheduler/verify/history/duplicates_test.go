@@ -318,3 +318,27 @@ func TestARepetitionAfterALaterPopIsNoRetry(t *testing.T) {
 		})
 	}
 }
+
+// The owner of k7 changes from a to b. The sweep moves the copy at about 10,000, and a loses that. The window of the loss
+// ends 3.5 s, two skews of 2 s and 3 s after the loss.
+func TestACopyMayComeBackThatTheSweepHadMoved(t *testing.T) {
+	again := func(active, back, arrive int, owner string) func(*book) {
+		return func(b *book) {
+			b.write(Create, "k7", "/7", 1000, 12_000, 1)
+			b.Homes = append(b.Homes, Home{Key: "k7", Shards: []string{owner}, UntilNs: at(10_100)}, Home{Key: "k7", Shards: []string{"b"}, FromNs: at(9000), UntilNs: at(200_000)})
+			b.call("k7", "/7", 7, 1, 1, 13_006, 200)
+			b.call("k7", "/7", 7, 1, 1, arrive, 200)
+			b.change(2000, active, 1)
+			b.Faults[b.fault(ShardLost, "a", 10_500, 10_500)].BackMs = int64(back)
+			b.Faults[len(b.Faults)-1].RepairedNs = 0
+		}
+	}
+	twice := only(NoDuplicates)
+	runExcuses(t, []excuse{
+		{"the sweep had moved the copy", again(10_400, 1000, 10_500+10_500, "a"), nil},
+		{"the shard is swept by then", again(10_400, 1000, 10_501+10_500, "a"), twice},
+		{"the shard lost what came later", again(10_400, 99, 10_500+10_500, "a"), twice},
+		{"all had been swept before", again(9499, 1000, 10_500+10_500, "a"), twice},
+		{"another shard was the owner", again(10_400, 1000, 10_500+10_500, "c"), twice},
+	})
+}

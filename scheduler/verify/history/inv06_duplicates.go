@@ -68,11 +68,12 @@ func (r *run) judgeRepeat(f *Finding, w *write, first, c *Callback) {
 //   - The first callback was under way then. The second callback came no later than a node finds the end of the first
 //     lease (Limits.NodeUnderWay).
 //   - No owner remembered the first callback (allForgot).
+//   - A shard got back a copy that the sweep had moved on (broughtBack).
 func (r *run) repeats(w *write, before, c *Callback) *Fault {
 	lease := c.arrived() <= before.over(r.h.Header.limit())+r.h.Header.hold()+r.l.NodeUnderWay
 	for i := range r.h.Faults {
 		f := &r.h.Faults[i]
-		if f.explainsDuplicates() && (r.under(f, c) || lease && r.under(f, before)) && r.hurtsCalls(f, w, before, c) || r.allForgot(f, w, before, c) {
+		if f.explainsDuplicates() && (r.under(f, c) || lease && r.under(f, before)) && r.hurtsCalls(f, w, before, c) || r.allForgot(f, w, before, c) || r.broughtBack(f, w, c) {
 			return f
 		}
 	}
@@ -91,6 +92,25 @@ func (r *run) allForgot(f *Fault, w *write, before, c *Callback) bool {
 		return false
 	}
 	return slices.Contains(owners, f.Shard) && r.faulty(w.timer(), f.started(), f.started(), r.fewest(len(owners), f.started(), f.started()))
+}
+
+// broughtBack tells whether a shard that lost its last writes may have got back a copy that the sweep had moved on to
+// other owners: the shards were changing, and the shard owned the timer, within the time that was undone. The copy is
+// there, and no owner tells the copy of an end, until the sweep finds the copy.
+func (r *run) broughtBack(f *Fault, w *write, c *Callback) bool {
+	if f.Class != ShardLost || f.BackMs == 0 || c.arrived() < f.started() {
+		return false
+	}
+	undone := f.started() - ms(f.BackMs)
+	if !r.changing(undone, f.started()) || r.owners(w.timer(), undone, f.started()) == nil || !r.owns(f.Shard, w.timer(), undone, f.started()) {
+		return false
+	}
+	for o := range r.during(c.arrived(), c.arrived()) {
+		if o.Fault == f {
+			return true
+		}
+	}
+	return false
 }
 
 // under tells whether the callback was under way within the fault, or up to Limits.Hurt after the fault.
