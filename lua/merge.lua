@@ -63,9 +63,20 @@ local function ended(record) return string.byte(record, 2) == 84 end
 
 local function plain(record) return string.byte(record, head_width + 2) == 123 or #record == head_width end
 
+-- The words of the records that were read together, by record: several decisions are about each record.
+local words_of
+
 local function word(record, name)
   if plain(record) then return '-' end
-  return string.match(string.sub(record, head_width + 1, (body_of(record) or 0) - 1), ' ' .. name .. '=(%S+)') or '-'
+  local words = words_of[record]
+  if not words then
+    words = {}
+    for word_name, value in string.gmatch(string.sub(record, head_width + 1, (body_of(record) or 0) - 1), ' (%l+)=(%S+)') do
+      words[word_name] = words[word_name] or value
+    end
+    words_of[record] = words
+  end
+  return words[name] or '-'
 end
 
 local function mark_of(record) return tonumber(word(record, 'mark')) or 0 end
@@ -189,7 +200,8 @@ end
 local function tombstone_of(new, old)
   if not old then return new end
   new = string.sub(new, 1, 20) .. string.sub(old, 21, 31) .. string.sub(new, 32, 39) .. string.sub(old, 40, 71) .. string.sub(new, 72)
-  if plain(old) then return new end
+  local adds_hash = word(new, 'hash') == '-' and word(old, 'hash') ~= '-'
+  if mark_of(old) <= now_ms and word(old, 'away') == '-' and not adds_hash then return new end
   local c = read(new)
   c.firing, c.away = mark_of(old), union(c.away, word(old, 'away'))
   if c.hash == '-' then c.hash = word(old, 'hash') end
@@ -296,7 +308,7 @@ for i = 2, #ARGV, 8 do
   local key, nth = ARGV[i + 1], item % together + 1
   if nth == 1 then
     local last = math.min(item + together, #keys)
-    records, held = redis.call('HMGET', timers, unpack(keys, item + 1, last)), {}
+    records, held, words_of = redis.call('HMGET', timers, unpack(keys, item + 1, last)), {}, {}
     for _, record in ipairs(records) do
       if record then
         held = redis.call('HMGET', leases, unpack(keys, item + 1, last))

@@ -25,60 +25,85 @@ end
 
 local function failure_of(reason) return node .. ':' .. int(now_ms) .. ':' .. reason end
 
-local function put(key, score, c)
-  redis.call('ZREM', due, key)
-  redis.call('ZADD', due, int(score), key)
-  redis.call('HSET', timers, key, format(c))
-  redis.call('HDEL', leases, key)
+-- Timers that stay are written together, and timers that go are removed together. An entry that is removed first lets
+-- a full Redis carry out the rest.
+local kept, scores, records, bytes, gone
+local max_bytes = 1048576
+
+local function flush()
+  if #gone > 0 then
+    redis.call('ZREM', due, unpack(gone))
+    redis.call('HDEL', timers, unpack(gone))
+    redis.call('HDEL', leases, unpack(gone))
+  end
+  if #kept > 0 then
+    redis.call('ZREM', due, kept[1])
+    redis.call('ZADD', due, unpack(scores))
+    if #records > 0 then redis.call('HSET', timers, unpack(records)) end
+    redis.call('HDEL', leases, unpack(kept))
+  end
+  kept, scores, records, bytes, gone = {}, {}, {}, 0, {}
+end
+
+-- Without a record the timer stays as it is.
+local function keep(key, score, record)
+  kept[#kept + 1] = key
+  scores[#scores + 1], scores[#scores + 2] = int(score), key
+  if not record then return end
+  records[#records + 1], records[#records + 2] = key, record
+  bytes = bytes + #record
+  if bytes >= max_bytes then flush() end
 end
 
 local function finish(key, c, keep_ms)
   if c then count(c, -1) end
   local life = math.max(keep_ms, c and c.firing - now_ms or 0)
   if life <= 0 then
-    redis.call('ZREM', due, key)
-    redis.call('HDEL', timers, key)
-    redis.call('HDEL', leases, key)
+    gone[#gone + 1] = key
     return
   end
   c.body, c.failure, c.left, c.tags, c.ended = '', '-', 0, '-', true
   count(c, 1)
-  put(key, now_ms + life, c)
+  keep(key, now_ms + life, format(c))
 end
 
--- Timers that are done after a passed fence, without an earlier state's mark and without a tombstone to keep. Most
--- settled one-shot timers belong here; the script removes the timers together. The claim's tags still hold: no script has written
--- the record since.
-local done
-local function remove_done()
-  if #done == 0 then return end
-  redis.call('ZREM', due, unpack(done))
-  redis.call('HDEL', timers, unpack(done))
-  redis.call('HDEL', leases, unpack(done))
-  done = {}
+-- The tombstone of a live record without an earlier state's mark, made from the text of the record. Returns nil if the
+-- fence has left no notes in the lease, or the record is unreadable.
+local function tombstone_of(record, lease)
+  local _, seq, attempt = fence_noted(lease)
+  if not seq or string.byte(record, 2) ~= 76 or not readable(record) then return nil end
+  local text = '1T' .. string.sub(record, 3, 20) .. string.format('%011d %03d', tonumber(seq), tonumber(attempt)) .. string.sub(record, 36, head_width)
+  local body = body_of(record)
+  if body == head_width + 2 then return text end
+  local words = string.sub(record, head_width + 1, body - 1)
+  return text .. (string.match(words, ' hash=%S+') or '') .. (string.match(words, ' away=%S+') or '') .. (string.match(words, ' site=%S+') or '')
 end
 
--- Timers that were claimed and not fired go back unchanged, and together, too.
-local given_back, scores
-local function give_back()
-  if #given_back == 0 then return end
-  redis.call('ZREM', due, unpack(given_back))
-  redis.call('ZADD', due, unpack(scores))
-  redis.call('HDEL', leases, unpack(given_back))
-  given_back, scores = {}, {}
+-- Most ended messages of a stream belong here. The claim's tags still hold: no script has written the record since.
+local function bury(key, tombstone, keep_ms, tagged)
+  if tagged ~= '-' then count({ rank = 0, tags = tagged }, -1) end
+  count({ ended = true }, 1)
+  keep(key, now_ms + keep_ms, tombstone)
 end
 
 -- <each>
 due, timers, leases, dead, tags = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 node = ARGV[1]
-done, given_back, scores, counted = {}, {}, {}, nil
+kept, gone, counted = {}, {}, nil
+flush()
 
 local function settle(i, lease)
   local key, token, score, outcome, delay_ms = ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 2]), ARGV[i + 3], tonumber(ARGV[i + 4])
-  local offset_ms, keep_ms, away, reason = tonumber(ARGV[i + 5]), tonumber(ARGV[i + 6]), ARGV[i + 7], ARGV[i + 9]
+  local offset_ms, keep_ms, away = tonumber(ARGV[i + 5]), tonumber(ARGV[i + 6]), ARGV[i + 7]
+  local tagged, reason = ARGV[i + 8], ARGV[i + 9]
   local record, foreign = redis.call('HGET', timers, key), fired(lease, token)
   if not record or not (lease == token or foreign) then return 'lost ' .. lease end
   if later(record) then return 'lost -' end
+  local tombstone = outcome == 'done' and foreign == 0 and keep_ms > 0 and away == '-' and tombstone_of(record, lease)
+  if tombstone then
+    bury(key, tombstone, keep_ms, tagged)
+    return 'ok'
+  end
   local c = parse(record, lease)
   if not c then outcome, reason = 'dead', reason ~= '-' and reason or 'unreadable' end
   if c and foreign then c.firing = foreign end
@@ -86,7 +111,7 @@ local function settle(i, lease)
     local look = redis.call('ZSCORE', due, key)
     redis.call('ZREM', due, key)
     redis.call('ZADD', dead, int(now_ms), encode(key) .. ' ' .. reason .. ' ' .. (foreign and c and format(c) or record))
-    if outcome == 'letter' and look then redis.call('ZADD', due, look, key) end
+    if look then redis.call('ZADD', due, look, key) end
   end
   if outcome == 'letter' then return 'ok' end
   if outcome == 'dead' or outcome == 'done' then
@@ -105,7 +130,7 @@ local function settle(i, lease)
   elseif not foreign then
     look = math.max(look, score)
   end
-  put(key, look, c)
+  keep(key, look, format(c))
   return 'ok'
 end
 
@@ -122,26 +147,23 @@ for i = 2, #ARGV, 10 do
   local item = #reply
   local lease = held[item] or '-'
   if seen[key] then
-    remove_done()
-    give_back()
+    flush()
     lease = redis.call('HGET', leases, key) or '-'
   end
   seen[key] = true
   if outcome == 'done' and keep_ms == '0' and away == '-' and string.sub(lease, 1, #token + 3) == token .. ' 0 ' then
-    done[#done + 1] = key
+    gone[#gone + 1] = key -- with the claim's tags, as for a tombstone
     if tagged ~= '-' then count({ rank = 0, tags = tagged }, -1) end
     reply[item + 1] = 'ok'
   elseif outcome == 'release' and lease == token then
     local delay_ms, score = tonumber(ARGV[i + 4]), tonumber(ARGV[i + 2])
-    given_back[#given_back + 1] = key
-    scores[#scores + 1], scores[#scores + 2] = int(math.max(now_ms + delay_ms, score)), key
+    keep(key, math.max(now_ms + delay_ms, score))
     reply[item + 1] = 'ok'
   else
     reply[item + 1] = settle(i, lease)
   end
 end
-remove_done()
-give_back()
+flush()
 if counted then
   for tag, by in pairs(counted) do
     if by ~= 0 and redis.call('HINCRBY', tags, tag, int(by)) <= 0 then redis.call('HDEL', tags, tag) end

@@ -17,7 +17,10 @@ import (
 // BenchmarkScripts takes one-shot timers through a real redis-server, with the given number of timers in a call of the
 // store, on one partition or on all partitions. The benchmark reports how long Redis was busy with each script, by Redis'
 // own clock (INFO commandstats), in µs a timer.
-func BenchmarkScripts(b *testing.B) { inCalls(b, benchScripts) }
+func BenchmarkScripts(b *testing.B) { inCalls(b, scriptsFor("", 0)) }
+
+// BenchmarkMessages does the same for messages of a stream, whose ends are remembered.
+func BenchmarkMessages(b *testing.B) { inCalls(b, scriptsFor(strings.Repeat("a", 32), 10*time.Minute)) }
 
 // BenchmarkCopies does the same for questions about timers that fire on another shard, and for their outcomes.
 func BenchmarkCopies(b *testing.B) { inCalls(b, benchCopies) }
@@ -36,13 +39,22 @@ func inCalls(b *testing.B, bench func(b *testing.B, r *testRedis, s *Store, toge
 	}
 }
 
-func benchScripts(b *testing.B, r *testRedis, s *Store, together int, partitions []int) {
+// scriptsFor takes timers with the body hash through the scripts, and keeps the ends of the timers.
+func scriptsFor(hash string, keep time.Duration) func(b *testing.B, r *testRedis, s *Store, together int, partitions []int) {
+	return func(b *testing.B, r *testRedis, s *Store, together int, partitions []int) {
+		b.Helper()
+		benchScripts(b, r, s, together, partitions, hash, keep)
+	}
+}
+
+func benchScripts(b *testing.B, r *testRedis, s *Store, together int, partitions []int, hash string, keep time.Duration) {
+	b.Helper()
 	busy := func(phase string, work func()) {
 		before := scriptTime(b, r)
 		work()
 		b.ReportMetric(float64((scriptTime(b, r)-before).Nanoseconds())/1e3/float64(b.N), phase+"-us/timer")
 	}
-	busy("merge", func() { fill(b, s, b.N, together, 0, partitions) })
+	busy("merge", func() { fill(b, s, b.N, together, 0, partitions, hash) })
 	var claims []store.Claimed
 	busy("claim", func() { claims = claimMany(b, s, b.N, together, partitions) })
 	busy("fire", func() {
@@ -63,7 +75,7 @@ func benchScripts(b *testing.B, r *testRedis, s *Store, together int, partitions
 		inLots(claims, together, func(lot []store.Claimed) {
 			settlements := make([]store.Settlement, len(lot))
 			for i, c := range lot {
-				settlements[i] = store.Settlement{Lease: c.Lease, Outcome: store.OutcomeDone}
+				settlements[i] = store.Settlement{Lease: c.Lease, Outcome: store.OutcomeDone, Keep: keep}
 			}
 			for _, settled := range s.Settle(b.Context(), "a", settlements) {
 				if !settled.Accepted {
@@ -75,7 +87,7 @@ func benchScripts(b *testing.B, r *testRedis, s *Store, together int, partitions
 }
 
 func benchCopies(b *testing.B, r *testRedis, s *Store, together int, partitions []int) {
-	fill(b, s, b.N, together, time.Hour, partitions)
+	fill(b, s, b.N, together, time.Hour, partitions, "")
 	b.ResetTimer()
 	keys, err := r.client.HKeys(b.Context(), s.keys[0].timers).Result()
 	for p := 1; p < Partitions && err == nil; p++ {
@@ -137,7 +149,7 @@ func benchCopies(b *testing.B, r *testRedis, s *Store, together int, partitions 
 
 // fill creates n timers like the timers of the load tests, with together timers in a call. Without partitions, the timers
 // are in all partitions.
-func fill(b *testing.B, s *Store, n, together int, interval time.Duration, partitions []int) {
+func fill(b *testing.B, s *Store, n, together int, interval time.Duration, partitions []int, hash string) {
 	b.Helper()
 	opaque := strings.Repeat("x", 100)
 	for made := 0; made < n; {
@@ -151,6 +163,7 @@ func fill(b *testing.B, s *Store, n, together int, interval time.Duration, parti
 				b.Fatal(err)
 			}
 			w := creation(key, interval)
+			w.BodyHash = hash
 			w.Timer.Callback = timer.Callback{URI: "http://127.0.0.1:9000/callbacks/abcdefghijklmnopqr", Opaque: opaque}
 			writes = append(writes, w)
 		}

@@ -97,12 +97,12 @@ func outcomeBugs() []bug {
 		},
 		{
 			Name: "full-redis-drops-the-pop", What: "A Redis without free memory refuses the outcome that leaves a next pop.",
-			Edits: []edit{{"put", "settle.lua", "  redis.call('ZREM', due, key)\n", ""}},
+			Edits: []edit{{"flush", "settle.lua", "    redis.call('ZREM', due, kept[1])\n", ""}},
 			Hints: []hint{{Package: "redisstore", Run: "TestFullServer"}},
 		},
 		{
 			Name: "last-pop-leaves-its-record", What: "The record of a timer stays after the last pop.",
-			Edits: []edit{{"remove_done", "settle.lua", "  redis.call('HDEL', timers, unpack(done))\n", ""}},
+			Edits: []edit{{"flush", "settle.lua", "    redis.call('HDEL', timers, unpack(gone))\n", ""}},
 			Hints: []hint{{Package: "redisstore", Run: "TestContractMini/1_shards/settle_done_leaves_nothing"}},
 		},
 	}
