@@ -25,7 +25,10 @@ func main() {
 	if len(os.Args) > 1 {
 		os.Exit(command(os.Args[1:], os.Stdout, os.Stderr))
 	}
-	os.Exit(process.Main("chronos-bridge", "messages that are being published are taken over when their leases end", run))
+	// A bridge has many messages in hand. With GOGC=400 a bridge takes 340 MB instead of 190 MB, and
+	// publishes a twentieth faster.
+	const gcPercent = 200
+	os.Exit(process.Main("chronos-bridge", "messages that are being published are taken over when their leases end", gcPercent, run))
 }
 
 // command carries out every command but the running of a bridge, and returns the exit status.

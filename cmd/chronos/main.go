@@ -13,5 +13,8 @@ func main() {
 	if len(os.Args) > 1 {
 		os.Exit(command(os.Args[1:], os.Stdout, os.Stderr))
 	}
-	os.Exit(process.Main("chronos", "callbacks under way are taken over when their leases end", run))
+	// The live data is little, so the memory is worth less than the processor time that is saved, a
+	// tenth under load.
+	const gcPercent = 400
+	os.Exit(process.Main("chronos", "callbacks under way are taken over when their leases end", gcPercent, run))
 }

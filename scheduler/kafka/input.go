@@ -22,7 +22,7 @@ const (
 	// Bounds of a fetch from one broker, of a partition's part of the fetch, as sent, and of a batch
 	// once decompressed. The client may hold as much in addition to the records that the partitions
 	// have in hand.
-	maxFetch, maxPartitionFetch = 8 << 20, 512 << 10
+	maxFetch, maxPartitionFetch = 2 << 20, 128 << 10
 	maxDecompressed             = 64 << 20
 
 	commitInterval = 500 * time.Millisecond

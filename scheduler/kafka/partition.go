@@ -13,7 +13,7 @@ import (
 // Bounds of what a partition has in hand, in addition to the bounds for all partitions (budget.go). A
 // partition is paused at the bound, and goes on at half of the bound.
 const (
-	maxQueued      = 4000
+	maxQueued      = 1000
 	maxQueuedBytes = 16 << 20
 	maxKept        = 100_000 // behind a record that is not done
 	// Bounds of a batch for the store.
@@ -179,7 +179,7 @@ func (p *partition) work(ctx context.Context) {
 	}
 }
 
-// handled gives back the bytes of a batch. A pending record has room of its own.
+// handled gives back the bytes of a batch, and forgets the records. A pending record has room of its own.
 func (p *partition) handled(batch []*kgo.Record) {
 	defer p.in.weighAll() // when p.mu is free
 	p.mu.Lock()
@@ -187,6 +187,7 @@ func (p *partition) handled(batch []*kgo.Record) {
 	for _, r := range batch {
 		p.use(-sizeOf(r))
 	}
+	clear(batch) // a part of the queue's array
 	p.weigh()
 }
 

@@ -17,9 +17,9 @@ import (
 )
 
 // Main is the life of the process called name: Main calls run, and returns the exit
-// status. SIGTERM and SIGINT end run's context. The second signal ends the process at once;
+// status. The heap may grow by gcPercent of the live data, unless GOGC says otherwise. SIGTERM and SIGINT end run's context. The second signal ends the process at once;
 // outlook then tells the user the fate of the work under way.
-func Main(name, outlook string, run func(ctx context.Context, environ []string, logTo io.Writer) error) int {
+func Main(name, outlook string, gcPercent int, run func(ctx context.Context, environ []string, logTo io.Writer) error) int {
 	redis.SetLogger(quiet{}) // go-redis also returns every error that go-redis logs
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
@@ -38,10 +38,6 @@ func Main(name, outlook string, run func(ctx context.Context, environ []string, 
 	}
 	return 0
 }
-
-// gcPercent lets the heap grow to five times the live data. The live data is little, so
-// the memory is worth less than the processor time that is saved, a tenth under load.
-const gcPercent = 400
 
 // sameRequest is how long further signals still count as the first signal. timeout(1) and some
 // supervisors signal a process and its group, so every signal comes twice.
