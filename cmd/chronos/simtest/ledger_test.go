@@ -132,7 +132,7 @@ func (l *ledger) works(node string, t *topology.Topology, now time.Duration) {
 func (l *ledger) noteCarriedOn(now time.Duration) {
 	next := l.next
 	l.next = nil
-	if next == nil || slices.ContainsFunc(l.acts, func(a *act) bool { return a.over < 0 }) {
+	if next == nil || slices.ContainsFunc(l.acts, func(a *act) bool { return a.over < 0 && a.outcome != refused }) {
 		return
 	}
 	l.acts = append(l.acts, &act{verb: "carried-on", begun: now - time.Second, over: -1, active: len(next)})

@@ -277,6 +277,7 @@ func TestAChangeThatIsCarriedOnIsRecorded(t *testing.T) {
 	}{
 		"nobody is about it":       {[]*act{{over: time.Second, active: 2}}, []string{"c"}, 1},
 		"its operator is about it": {[]*act{{over: -1, active: 2}}, []string{"c"}, 0},
+		"an operator was refused":  {[]*act{{over: -1, active: 2, outcome: refused}}, []string{"c"}, 1},
 		"no change is announced":   {nil, nil, 0},
 	} {
 		l := newLedger()
