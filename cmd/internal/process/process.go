@@ -17,8 +17,9 @@ import (
 )
 
 // Main is the life of the process called name: Main calls run, and returns the exit
-// status. The heap may grow by gcPercent of the live data, unless GOGC says otherwise. SIGTERM and SIGINT end run's context. The second signal ends the process at once;
-// outlook then tells the user the fate of the work under way.
+// status. The heap may grow by gcPercent of the live data, unless GOGC says otherwise.
+// SIGTERM and SIGINT end run's context. The second signal ends the process at once; outlook
+// then tells the user the fate of the work under way.
 func Main(name, outlook string, gcPercent int, run func(ctx context.Context, environ []string, logTo io.Writer) error) int {
 	redis.SetLogger(quiet{}) // go-redis also returns every error that go-redis logs
 	if os.Getenv("GOGC") == "" {
