@@ -456,13 +456,13 @@ func TestAnOutcomeThatOutlivesAChangeOfTheShardsLosesNoTimer(t *testing.T) {
 		layout := storetest.Layout{Shards: []string{"s0", "s1", "s2"}, Active: []string{"s0"}, Epoch: 2}
 		c.Lay(layout)
 		pass(time.Minute) // the shards are swept
-		asked := recurring(10*time.Second, 3)
+		asked := recurring(20*time.Second, 3) // so long that the sweep moves the leftovers before the next pop
 		asked.ReplicationFactor = 1
 		var ids []timer.ID
 		for range 60 {
 			ids = append(ids, c.create(asked).ID)
 		}
-		pass(9 * time.Second)
+		pass(19 * time.Second)
 		layout.Active, layout.Others, layout.Epoch = []string{"s0", "s1"}, [][]string{{"s0"}}, 3
 		c.Lay(layout)
 		c.Inject(func(op, shard string) error {
