@@ -31,9 +31,11 @@ func (s *Store) Claim(ctx context.Context, name string, req store.ClaimRequest) 
 		return store.ClaimResult{}, err
 	}
 	counter, partitions := s.nextCounter(), s.partitionsOf(req)
-	if sh.Quiet() > 0 {
-		return store.ClaimResult{}, sh.Ready(ctx)
+	// A claim that noticed a loss of data would lease timers in vain.
+	if err := sh.Ready(ctx); err != nil || sh.Quiet() > 0 {
+		return store.ClaimResult{}, err
 	}
+	ctx = shard.SameProcess(ctx)
 	var result store.ClaimResult
 	var failed error
 	for len(partitions) > 0 && failed == nil && len(result.Claims) < req.Limit {

@@ -59,6 +59,27 @@ func TestARestartedRedisIsQuiet(t *testing.T) {
 	}
 }
 
+// A node that notices a restart with a claim leases nothing. Otherwise the outcome of a callback that was under way
+// could not be written, and the timers would wait for the end of the lease, long after the quiet.
+func TestAClaimThatNoticesARestartLeasesNothing(t *testing.T) {
+	t.Parallel()
+	p := testkit.StartRedis(t, "--appendfsync", "always")
+	s := openShards(t, io.Discard, shardOf("a", p))
+	merge(t, s, creation("due", 0))
+	p.Kill()
+	p.Start()
+	testkit.Eventually(t, testkit.Soon, "a claim to be answered", func() bool {
+		found, err := claimAll(t.Context(), s, "a")
+		if len(found.Claims) > 0 {
+			t.Errorf("claimed in a restarted Redis: %+v", found.Claims)
+		}
+		return err == nil
+	})
+	if leases, are := p.Do("KEYS", "chronos:*:leases").([]any); !are || len(leases) > 0 {
+		t.Errorf("leases: %v, want none", leases)
+	}
+}
+
 // A fence that was asked for before a restart passes no more, even with the lease still in place.
 func TestNoFencePassesInARestartedRedis(t *testing.T) {
 	t.Parallel()

@@ -64,9 +64,14 @@ func lossBugs() []bug {
 		},
 		{
 			Name: "restarted-redis-fires", What: "Timers on a Redis that has just restarted are claimed at once.",
-			Edits: []edit{{"(*Store).Claim", "redisstore", "if sh.Quiet() > 0 {\n\t\treturn store.ClaimResult{}, sh.Ready(ctx)", "if sh.Quiet() < 0 {\n\t\treturn store.ClaimResult{}, sh.Ready(ctx)"},
+			Edits: []edit{{"(*Store).Claim", "redisstore", "err != nil || sh.Quiet() > 0", "err != nil || sh.Quiet() < 0"},
 				{"(*Store).Claim", "redisstore", "if sh.Quiet() > 0 { //", "if sh.Quiet() < 0 { //"}},
 			Hints: []hint{{Package: "redisstore", Run: "TestARestartedRedisIsQuiet", Own: true}},
+		},
+		{
+			Name: "restart-noticed-too-late", What: "A Redis that has just restarted executes the claim with which a node notices the restart.",
+			Edits: []edit{{"(*Shard).meet", "redisstore/shard", "return ErrNewProcess", "return fit(facts)"}},
+			Hints: []hint{{Package: "redisstore/shard", Run: "TestACallMeetsANewProcessFirst", Own: true}},
 		},
 		{
 			Name: "lost-marks-untold", What: "A write to a Redis that has just lost its data is not told that a callback may be under way.",

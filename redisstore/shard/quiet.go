@@ -1,19 +1,34 @@
 package shard
 
 import (
+	"context"
+	"errors"
 	"time"
 
 	"chronos/scheduler/timing"
 )
 
-// identify notes which process answers. A new process may have lost data that the process before had not written to
-// disk. A connection is looked at before the first call, so no call is executed by a process whose loss this node has
-// not noticed.
-func (s *Shard) identify(identity string) {
-	if before := s.identity.Swap(&identity); before != nil && *before != identity {
+// ErrNewProcess is the error of a call under SameProcess that would have been executed by a new process.
+var ErrNewProcess = errors.New("another process of the Redis answers")
+
+type sameProcess struct{}
+
+// SameProcess is the context of calls that a new process must not execute. The first of these calls that meets the new
+// process fails with ErrNewProcess.
+func SameProcess(ctx context.Context) context.Context {
+	return context.WithValue(ctx, sameProcess{}, true)
+}
+
+// identify notes which process answers, and reports whether the process is a new one. A new process may have lost data
+// that the process before had not written to disk. A connection is looked at before the first call, so no call is
+// executed by a process whose loss this node has not noticed.
+func (s *Shard) identify(identity string) (anew bool) {
+	before := s.identity.Swap(&identity)
+	if anew = before != nil && *before != identity; anew {
 		s.lostData()
 		s.verified.Store(false)
 	}
+	return anew
 }
 
 // identifyFirst compares the first process that this node sees with the processes noted on the shard, one process

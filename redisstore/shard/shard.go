@@ -295,8 +295,8 @@ func (s *Shard) meet(ctx context.Context, conn *redis.Conn) error {
 		return err
 	}
 	facts := parseInfo(info) // empty for a Redis that won't say
-	if s.identity.Load() != nil {
-		s.identify(identityOf(facts))
+	if s.identity.Load() != nil && s.identify(identityOf(facts)) && ctx.Value(sameProcess{}) != nil {
+		return ErrNewProcess
 	}
 	return fit(facts)
 }

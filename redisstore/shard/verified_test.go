@@ -7,6 +7,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 
 	"chronos/scheduler/timer"
@@ -56,4 +57,28 @@ func TestImpatienceLeavesAVerifiedShardAlone(t *testing.T) {
 			t.Error("the shard is to be verified once more")
 		}
 	})
+}
+
+// A call that a new process must not execute meets the new process once. Then the node knows of the loss.
+func TestACallMeetsANewProcessFirst(t *testing.T) {
+	t.Parallel()
+	sh := openShard(t, miniredis.RunT(t), nil)
+	client, is := sh.Poll.(*redis.Client)
+	if !is {
+		t.Fatalf("the client is a %T", sh.Poll)
+	}
+	for what, want := range map[context.Context]error{t.Context(): nil, SameProcess(t.Context()): ErrNewProcess} {
+		before := "the process before"
+		sh.identity.Store(&before)
+		sh.verified.Store(true)
+		sh.lostAt.Store(0)
+		for _, want := range []error{want, nil} {
+			if err := sh.meet(what, client.Conn()); !errors.Is(err, want) {
+				t.Errorf("error %v, want %v", err, want)
+			}
+			if sh.Quiet() == 0 || sh.verified.Load() {
+				t.Errorf("quiet for %v, verified %v: the loss is not noted", sh.Quiet(), sh.verified.Load())
+			}
+		}
+	}
 }
