@@ -30,9 +30,17 @@ func (f fault) tells() bool {
 func (c *cluster) beginWhole(f fault) (undo func()) {
 	var ends []func()
 	begun := int64(c.journal.now())
-	class, members := f.class(), c.members()
-	if f.kind == allCross && len(members) == 2 {
-		class = history.NetSplit // a node that reaches one Redis does not reach the second
+	class, from := f.class(), make([]*shard, len(c.machines))
+	members, active := c.members()
+	for i := range from {
+		if f.kind == allCross {
+			from[i] = members[(int(f.pick>>8%64)+i)%len(members)]
+		} else if f.shard >= 0 {
+			from[i] = c.shards[f.shard]
+		}
+	}
+	if f.kind == allCross && len(active) == 2 && !slices.ContainsFunc(from, func(s *shard) bool { return !slices.Contains(active, s.name) }) {
+		class = history.NetSplit // no node reaches both shards that take timers
 	}
 	for i, m := range c.machines {
 		h := history.Fault{Kind: string(f.kind), Class: class, Node: m.name, StartNs: begun}
@@ -48,12 +56,7 @@ func (c *cluster) beginWhole(f fault) (undo func()) {
 			})
 			continue
 		}
-		var s *shard
-		if f.kind == allCross {
-			s = members[(int(f.pick>>8%64)+i)%len(members)]
-		} else {
-			s = c.shards[f.shard]
-		}
+		s := from[i]
 		if h.Shard = s.name; h.Class == history.Slow {
 			h.LateMs = 10 * f.by.Milliseconds()
 		}
@@ -70,9 +73,9 @@ func (c *cluster) beginWhole(f fault) (undo func()) {
 	}
 }
 
-// members returns the shards of a node's topology. If no node runs, members returns the shards that nodes
-// start with.
-func (c *cluster) members() (all []*shard) {
+// members returns the shards of a node's topology, and the names of those that take timers. If no node runs, members
+// returns the shards that nodes start with.
+func (c *cluster) members() (all []*shard, active []string) {
 	for _, m := range c.machines {
 		if t, up := m.topology(); up && t.Epoch > 0 {
 			for _, s := range c.shards {
@@ -80,8 +83,11 @@ func (c *cluster) members() (all []*shard) {
 					all = append(all, s)
 				}
 			}
-			return all
+			return all, t.Active
 		}
 	}
-	return c.shards[:c.setting.shards]
+	for _, s := range c.shards[:c.setting.shards] {
+		all, active = append(all, s), append(active, s.name)
+	}
+	return all, active
 }

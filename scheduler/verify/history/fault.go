@@ -14,9 +14,9 @@ const (
 	NodeDeath  Class = "node_death"  // Node was killed at the start, and runs again at the end
 	NodeFreeze Class = "node_freeze" // Node stood still
 	LinkCut    Class = "link_cut"    // between Node (all nodes if empty) and Shard
-	// NetSplit is a LinkCut of every node, so that the nodes form two sides that reach no Redis in common. Neither
-	// side can know of the callbacks of the opposite side, so both sides call. The duplicates are counted, but no
-	// share of the callbacks bounds the number.
+	// NetSplit is a LinkCut of every node, so that no node reaches two Redis that take timers. Neither side can know
+	// of the callbacks of the opposite side, so both sides call. The duplicates are counted, but no share of the
+	// callbacks bounds the number.
 	NetSplit    Class = "net_split"
 	AnswersLost Class = "answers_lost" // of Shard to Node (all nodes if empty): commands are executed but seem to time out
 	ShardAway   Class = "shard_away"   // Shard answers nobody, or only with errors
