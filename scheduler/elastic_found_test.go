@@ -455,7 +455,7 @@ func TestAnOutcomeThatOutlivesAChangeOfTheShardsLosesNoTimer(t *testing.T) {
 	inCluster(t, 3, 2, func(c *cluster) {
 		layout := storetest.Layout{Shards: []string{"s0", "s1", "s2"}, Active: []string{"s0"}, Epoch: 2}
 		c.Lay(layout)
-		pass(time.Minute) // the shards are swept
+		pass(time.Minute)                     // the shards are swept
 		asked := recurring(20*time.Second, 3) // so long that the sweep moves the leftovers before the next pop
 		asked.ReplicationFactor = 1
 		var ids []timer.ID
