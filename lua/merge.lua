@@ -103,9 +103,9 @@ local function compare(a, b)
 end
 
 local function answer(status, record)
-  local firing, hash = 0, '-'
-  if not plain(record) then firing, hash = math.max(0, mark_of(record) - now_ms), word(record, 'hash') end
-  return status .. ' ' .. int(firing) .. ' ' .. hash .. ' ' .. string.sub(record, 1, head_width)
+  local head = string.sub(record, 1, head_width)
+  if plain(record) then return status .. ' 0 - ' .. head end
+  return status .. ' ' .. int(math.max(0, mark_of(record) - now_ms)) .. ' ' .. word(record, 'hash') .. ' ' .. head
 end
 
 -- Reports whether the copy shows that a create was made before.
@@ -295,6 +295,24 @@ local function merge(i, record, lease)
   return answer(old and 'stored' or 'made', is)
 end
 
+-- Ends a copy that waits for exactly the pop that is over, without a lease and without words, as most copies do when the
+-- outcome comes. Returns nil for all other items.
+local function over(i, record, lease)
+  local kind, key, head, rest, token = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], ARGV[i + 7]
+  if lease or not record or kind ~= 'done' and kind ~= 'gone' or rest ~= '' or token ~= '' or
+    string.byte(record, head_width + 2) ~= 123 or string.sub(record, 1, 31) ~= '1L' .. string.sub(head, 3, 31) or not readable(record) then
+    return nil
+  end
+  local tombstone, look_ms = string.sub(head, 1, 39) .. string.sub(record, 40, head_width), tonumber(ARGV[i + 5])
+  if kind == 'done' then
+    gone[#gone + 1] = key
+  else
+    write(moves, key, tombstone, now_ms + look_ms)
+    count({ ended = true }, 1)
+  end
+  return 'stored 0 - ' .. tombstone
+end
+
 local keys = {}
 for i = 2, #ARGV, 8 do
   local key = ARGV[i + 1]
@@ -323,7 +341,7 @@ for i = 2, #ARGV, 8 do
     record, lease = redis.call('HGET', timers, key), redis.call('HGET', leases, key)
   end
   seen[key] = true
-  reply[item + 1] = merge(i, record, lease)
+  reply[item + 1] = over(i, record, lease) or merge(i, record, lease)
 end
 flush()
 if counted then

@@ -61,7 +61,7 @@ func overdueBugs() []bug {
 	return []bug{
 		{
 			Name: "pops-left-out-unsaid", What: "The fence does not count the overdue pops that it leaves out.",
-			Edits: []edit{{"fire.lua", "", "left, seq = left + latest - seq, latest", "seq = latest"}},
+			Edits: []edit{{"upcoming", "fire.lua", "left, seq = left + latest - seq, latest", "seq = latest"}},
 			Hints: []hint{{Package: "redisstore", Run: "TestContractMini/1_shards/of_more_overdue_pops_the_latest_alone_is_called"}},
 		},
 		{
@@ -99,6 +99,16 @@ func outcomeBugs() []bug {
 			Name: "full-redis-drops-the-pop", What: "A Redis without free memory refuses the outcome that leaves a next pop.",
 			Edits: []edit{{"flush", "settle.lua", "    redis.call('ZREM', due, kept[1])\n", ""}},
 			Hints: []hint{{Package: "redisstore", Run: "TestFullServer"}},
+		},
+		{
+			Name: "told-end-takes-a-leased-copy", What: "The end that another node tells removes a copy with a lease.",
+			Edits: []edit{{"over", "merge.lua", "if lease or not record or", "if not record or"}},
+			Hints: []hint{{Package: "redisstore", Run: "TestContractMini"}},
+		},
+		{
+			Name: "told-end-of-another-pop", What: "The end that another node tells removes a copy that waits for another pop.",
+			Edits: []edit{{"over", "merge.lua", "string.sub(record, 1, 31) ~= '1L' .. string.sub(head, 3, 31)", "string.sub(record, 1, 19) ~= '1L' .. string.sub(head, 3, 19)"}},
+			Hints: []hint{{Package: "redisstore", Run: "TestContractMini"}},
 		},
 		{
 			Name: "last-pop-leaves-its-record", What: "The record of a timer stays after the last pop.",
