@@ -39,6 +39,8 @@ if #redis.call('ZRANGEBYSCORE', due, '-inf', last_score, 'LIMIT', 0, 1) == 0 the
 local together, max_buried, max_left, look_again_ms, leave_later_ms = 50, 500, 200, 10000, 2000
 
 local token = node .. ':' .. counter .. ':' .. int(now_ms)
+-- When to look at a timer again that is overdue now, and at a record of a later format or a tombstone that stays.
+local lease_end, look_again = int(now_ms + grace_ms), int(now_ms + look_again_ms)
 local reply, scores, tokens, folded, buried = { now_us }, {}, {}, {}, {}
 local taken, bytes, left, kept, put_off = 0, 0, 0, 0, 0
 counted = nil
@@ -46,13 +48,15 @@ counted = nil
 local function enough() return taken >= limit or bytes >= max_bytes or #buried + kept + put_off >= max_buried end
 
 -- An unreadable record does not count as a tombstone: the record is claimed, and becomes a dead letter.
+local without_words = { ended = true, away = '-' }
 local function tombstone(record)
+  if #record == head_width then return readable(record) and without_words or nil end
   local c = parse(record)
   return c and c.ended and c or nil
 end
 
 local function look(key, at)
-  scores[#scores + 1], scores[#scores + 2] = int(at), key
+  scores[#scores + 1], scores[#scores + 2] = at, key
 end
 
 -- The node that failed at the attempt before; nil if the timer waits for no retry.
@@ -100,13 +104,13 @@ local function consider(key, score, record, lease)
   if later(record) then
     if now_ms - score < leave_later_ms then return end
     put_off = put_off + 1
-    return look(key, now_ms + look_again_ms)
+    return look(key, look_again)
   end
   local grave = string.byte(record, 2) == 84 and tombstone(record)
   if grave and score > now_ms then return end
   if grave and now_ms - score < keep_tombstones_ms then
     kept = kept + 1
-    return look(key, now_ms + look_again_ms)
+    return look(key, look_again)
   end
   if grave and grave.away == '-' then
     count(grave, -1)
@@ -117,7 +121,7 @@ local function consider(key, score, record, lease)
   if not lease and leave(score, record) then return end
   if lease then record = fold(key, record, lease) end
   taken, bytes = taken + 1, bytes + #record
-  look(key, math.max(score, now_ms) + grace_ms)
+  look(key, score > now_ms and int(score + grace_ms) or lease_end)
   tokens[2 * taken - 1], tokens[2 * taken] = key, token
   reply[3 * taken - 1] = int(score) .. ' ' .. (lease or '-')
   reply[3 * taken], reply[3 * taken + 1] = key, record
