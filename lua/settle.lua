@@ -9,10 +9,11 @@
 --          The script corrects the sums of tags for live copies of rank 0, and the number of tombstones.
 -- KEYS:    due timers leases dead tags
 -- ARGV:    node
--- ITEM:    key token score_ms outcome delay_ms offset_ms keep_ms away tagged reason
---          (score_ms: as the claim found the score. offset_ms: how long after pops and retries the copy is looked at. away: the
---          copies that must hear of the end before the tombstone may go, - for no copy. tagged: the tags that the claim
---          found on a live copy of rank 0, - for no tags)
+-- ITEM:    key token outcome tagged terms
+--          (tagged: the tags that the claim found on a live copy of rank 0, - for no tags. terms: - for a success that
+--          leaves nothing, or "score delay offset keep away reason", times in ms. They are the score that the claim found, the delay
+--          of the outcome, how long after pops and retries the copy is looked at, the life of the tombstone, the copies that must
+--          hear of the end before the tombstone may go (- for no copy), and why the callback failed)
 -- Returns: now_us, then for each item: "ok" or "lost lease" (lease: the present lease, "-" without a lease)
 -- Cost:    O(items · log n + tags)
 -- Twice:   safe: the lease has ended, so the second answer is "lost -", or "lost" with a later lease
@@ -86,17 +87,26 @@ local function bury(key, tombstone, keep_ms, tagged)
   keep(key, now_ms + keep_ms, tombstone)
 end
 
+local function read_terms(terms)
+  if terms == '-' then return 0, 0, 0, 0, '-', '-' end
+  local score, delay_ms, offset_ms, keep_ms, away, reason = string.match(terms, '^(-?%d+) (-?%d+) (-?%d+) (-?%d+) (%S+) (%S+)$')
+  return tonumber(score), tonumber(delay_ms), tonumber(offset_ms), tonumber(keep_ms), away, reason
+end
+
 -- <each>
 due, timers, leases, dead, tags = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 node = ARGV[1]
 kept, gone, counted = {}, {}, nil
 flush()
 
-local function settle(i, lease)
-  local key, token, score, outcome, delay_ms = ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 2]), ARGV[i + 3], tonumber(ARGV[i + 4])
-  local offset_ms, keep_ms, away = tonumber(ARGV[i + 5]), tonumber(ARGV[i + 6]), ARGV[i + 7]
-  local tagged, reason = ARGV[i + 8], ARGV[i + 9]
-  local record, foreign = redis.call('HGET', timers, key), fired(lease, token)
+local function settle(i, lease, record)
+  local key, token, outcome, tagged, terms = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4]
+  local score, delay_ms, offset_ms, keep_ms, away, reason = read_terms(terms)
+  if outcome == 'release' and lease == token then
+    keep(key, math.max(now_ms + delay_ms, score))
+    return 'ok'
+  end
+  local foreign = fired(lease, token)
   if not record or not (lease == token or foreign) then return 'lost ' .. lease end
   if later(record) then return 'lost -' end
   local tombstone = outcome == 'done' and foreign == 0 and keep_ms > 0 and away == '-' and tombstone_of(record, lease)
@@ -135,32 +145,39 @@ local function settle(i, lease)
 end
 
 local keys = {}
-for i = 2, #ARGV, 10 do
+for i = 2, #ARGV, 5 do
   local key = ARGV[i]
   keys[#keys + 1] = key
 end
 local held = redis.call('HMGET', leases, unpack(keys))
 
-local reply, seen = { now_us }, {}
-for i = 2, #ARGV, 10 do
-  local key, token, outcome, keep_ms, away, tagged = ARGV[i], ARGV[i + 1], ARGV[i + 3], ARGV[i + 6], ARGV[i + 7], ARGV[i + 8]
-  local item = #reply
-  local lease = held[item] or '-'
-  if seen[key] then
+-- Few records are read together, since a record may be a megabyte.
+local together = 50
+local reply, seen, records, item = { now_us }, {}, nil, 0
+for i = 2, #ARGV, 5 do
+  local key, token, outcome, tagged, terms = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4]
+  local nth = item % together + 1
+  if nth == 1 then records = nil end
+  item = item + 1
+  local lease, again = held[item] or '-', seen[key]
+  if again then
     flush()
     lease = redis.call('HGET', leases, key) or '-'
   end
   seen[key] = true
-  if outcome == 'done' and keep_ms == '0' and away == '-' and string.sub(lease, 1, #token + 3) == token .. ' 0 ' then
+  if terms == '-' and string.sub(lease, 1, #token + 3) == token .. ' 0 ' then
     gone[#gone + 1] = key -- with the claim's tags, as for a tombstone
     if tagged ~= '-' then count({ rank = 0, tags = tagged }, -1) end
     reply[item + 1] = 'ok'
-  elseif outcome == 'release' and lease == token then
-    local delay_ms, score = tonumber(ARGV[i + 4]), tonumber(ARGV[i + 2])
-    keep(key, math.max(now_ms + delay_ms, score))
-    reply[item + 1] = 'ok'
   else
-    reply[item + 1] = settle(i, lease)
+    local record = nil -- a timer that goes back unchanged is not read
+    if again then
+      record = redis.call('HGET', timers, key)
+    elseif outcome ~= 'release' or lease ~= token then
+      records = records or redis.call('HMGET', timers, unpack(keys, item - nth + 1, math.min(item - nth + together, #keys)))
+      record = records[nth]
+    end
+    reply[item + 1] = settle(i, lease, record)
   end
 end
 flush()

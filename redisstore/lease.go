@@ -159,7 +159,7 @@ func (s *Store) claimed(lease store.Lease, scoreMs int64, raw string) store.Clai
 
 // fenceStatus reads the script's word; FenceFailed stands for any unknown word.
 func fenceStatus(word string) store.FenceStatus {
-	words := [...]string{store.FencePassed: "passed", store.FenceEarly: "early", store.FenceLost: "lost", store.FenceTooLate: "late"}
+	words := [...]string{store.FencePassed: "passed", store.FenceEarly: "early", store.FenceLost: "lost", store.FenceTooLate: "expired"}
 	return store.FenceStatus(max(slices.Index(words[:], word), 0))
 }
 
@@ -174,10 +174,10 @@ func (s *Store) Fire(ctx context.Context, name string, terms store.FenceTerms, f
 		return tooLate(results)
 	}
 	items := make([]*shard.Item, len(fences))
-	for i, f := range fences {
+	for i := range fences {
+		f := &fences[i]
 		items[i] = &shard.Item{Partition: f.Lease.Partition, Args: []any{
-			f.Lease.Key, f.Lease.Token, f.Lease.Found.ScoreMs, f.Lease.Found.State.Seq, f.Lease.Found.State.Attempt,
-			f.Lease.Found.StartMs, f.Lease.Found.IntervalMs, f.Lease.Found.FiringUntilMs, f.Lease.Found.LeftOut, f.Pops, sh.Clock.In(terms.Limit - f.Age),
+			f.Lease.Key, f.Lease.Token, f.Lease.Found.ScoreMs, sh.Clock.In(terms.Limit - f.Age), foundBy(f),
 		}}
 	}
 	script := shard.ItemScript{Name: "fire", Keys: &s.calls.fence, Replies: 1, Head: func() []any {
@@ -185,7 +185,7 @@ func (s *Store) Fire(ctx context.Context, name string, terms store.FenceTerms, f
 	}}
 	sh.EvalItems(ctx, sh.Fire, shard.Batch{ItemScript: script, Items: items})
 	for i, it := range items {
-		results[i] = readFenced(it, fences[i].Lease.Found.State.Version)
+		results[i] = readFenced(it, &fences[i].Lease.Found)
 	}
 	if sh.Quiet() > 0 { // the loss was noticed meanwhile
 		return tooLate(results)
@@ -200,25 +200,55 @@ func tooLate(results []store.Fenced) []store.Fenced {
 	return results
 }
 
-// readFenced reads "status seq attempt due_ms wait_ms left".
-func readFenced(it *shard.Item, version timer.Version) store.Fenced {
+// foundBy is what the fence's claim found; "-" for the first attempt at a timer's only pop.
+func foundBy(f *store.Fence) any {
+	found := &f.Lease.Found
+	if found.State.Seq == 1 && found.State.Attempt == 0 && found.FiringUntilMs == 0 && found.LeftOut == 0 && f.Pops == 1 {
+		return "-"
+	}
+	text := make([]byte, 0, 64)
+	for _, n := range [...]int64{
+		int64(found.State.Seq), int64(found.State.Attempt), found.FiringUntilMs, int64(found.LeftOut), found.StartMs, found.IntervalMs, int64(f.Pops),
+	} {
+		text = append(strconv.AppendInt(text, n, 10), ' ')
+	}
+	return text[:len(text)-1]
+}
+
+// readFenced reads "passed seq attempt left", "early wait_ms", "lost" or "expired".
+func readFenced(it *shard.Item, found *store.Found) store.Fenced {
 	if it.Err != nil {
 		return store.Fenced{Err: it.Err}
 	}
 	r := reader{text: it.Reply[0]}
 	fenced := store.Fenced{Status: fenceStatus(r.word())}
-	fenced.State = timer.State{Version: version, Seq: int(r.int64()), Attempt: int(r.int64())}
-	if fenced.Status == store.FenceLost {
-		fenced.State = timer.State{}
+	switch fenced.Status {
+	case store.FencePassed:
+		fenced.State = timer.State{Version: found.State.Version, Seq: int(r.int64()), Attempt: int(r.int64())}
+		fenced.LeftOut = int(r.int64())
+		dueMs := found.StartMs + int64(fenced.State.Seq)*found.IntervalMs
+		fenced.Due, fenced.Late = time.UnixMilli(dueMs).UTC(), -record.Until(dueMs, it.NowUs)
+	case store.FenceEarly:
+		fenced.Wait = record.Milliseconds(r.int64())
+	case store.FenceLost, store.FenceTooLate, store.FenceFailed:
 	}
-	dueMs := r.int64()
-	fenced.Wait, fenced.LeftOut = record.Milliseconds(r.int64()), int(r.int64())
 	if r.err != nil || fenced.Status == store.FenceFailed {
 		return store.Fenced{Err: fmt.Errorf("%w: fence: %w", timer.ErrUnavailable, shard.ErrReply)}
 	}
-	fenced.Due = time.UnixMilli(dueMs).UTC()
-	fenced.Late = -record.Until(dueMs, it.NowUs)
 	return fenced
+}
+
+// termsOf is what the script needs beside the outcome; "-" for a success that keeps nothing.
+func termsOf(o *store.Settlement) any {
+	if o.Outcome == store.OutcomeDone && o.Keep == 0 && len(o.Untold) == 0 && o.Reason == "" {
+		return "-"
+	}
+	text := make([]byte, 0, 64)
+	for _, n := range [...]int64{o.Lease.Found.ScoreMs, record.WholeMs(o.Delay), o.Offset.Milliseconds(), record.WholeMs(o.Keep)} {
+		text = append(strconv.AppendInt(text, n, 10), ' ')
+	}
+	text = append(append(text, record.Away(o.Untold)...), ' ')
+	return append(text, record.Escape(o.Reason)...)
 }
 
 // Settle is store.Store's.
@@ -229,10 +259,10 @@ func (s *Store) Settle(ctx context.Context, name string, settlements []store.Set
 	}
 	results := make([]store.Settled, len(settlements))
 	items := make([]*shard.Item, len(settlements))
-	for i, o := range settlements {
+	for i := range settlements {
+		o := &settlements[i]
 		items[i] = &shard.Item{Partition: o.Lease.Partition, Args: []any{
-			o.Lease.Key, o.Lease.Token, o.Lease.Found.ScoreMs, o.Outcome.String(), record.WholeMs(o.Delay), o.Offset.Milliseconds(),
-			record.WholeMs(o.Keep), record.Away(o.Untold), cmp.Or(o.Lease.Found.Tags, "-"), record.Escape(o.Reason),
+			o.Lease.Key, o.Lease.Token, o.Outcome.String(), cmp.Or(o.Lease.Found.Tags, "-"), termsOf(o),
 		}}
 	}
 	script := shard.ItemScript{

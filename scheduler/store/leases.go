@@ -110,7 +110,8 @@ type Fence struct {
 type Fenced struct {
 	Status FenceStatus
 	// State is the timer's state, with the attempt counted. LeftOut is how many pops were left
-	// out since a callback told of some.
+	// out since a callback told of some. Both, and Due and Late, are zero unless the fence has
+	// passed.
 	State   timer.State
 	LeftOut int
 	// Due is when the pop was due by the shard's clock. Late is the time from Due to the

@@ -264,20 +264,15 @@ func (s *shard) fire(now time.Time, terms store.FenceTerms, f store.Fence) store
 	if !e.held(f.Lease.Token) {
 		return store.Fenced{Status: store.FenceLost}
 	}
-	fenced := store.Fenced{Status: store.FencePassed}
-	wait := f.Lease.Found.ScoreMs - nowMs
-	switch {
-	case f.Age > terms.Limit:
-		fenced.Status = store.FenceTooLate
-	case !e.lease.fired && wait > 0:
-		fenced.Status, fenced.Wait = store.FenceEarly, ms(wait)
-	default:
-		s.pass(nowMs, e, terms, f.Pops)
+	if f.Age > terms.Limit {
+		return store.Fenced{Status: store.FenceTooLate}
 	}
-	fenced.State, fenced.LeftOut = e.state, e.leftOut
-	fenced.Due = time.UnixMilli(e.popMs(e.state.Seq)).UTC()
-	fenced.Late = now.Sub(fenced.Due)
-	return fenced
+	if wait := f.Lease.Found.ScoreMs - nowMs; !e.lease.fired && wait > 0 {
+		return store.Fenced{Status: store.FenceEarly, Wait: ms(wait)}
+	}
+	s.pass(nowMs, e, terms, f.Pops)
+	due := time.UnixMilli(e.popMs(e.state.Seq)).UTC()
+	return store.Fenced{Status: store.FencePassed, State: e.state, LeftOut: e.leftOut, Due: due, Late: now.Sub(due)}
 }
 
 // pass marks the copy as firing. The lease's first pass counts the attempt, at the pop that rule

@@ -210,9 +210,11 @@ func releaseCases() map[string]func(*rig) {
 			due := r.put("k", 1, oneShot(far)).Due
 			req := request()
 			req.Horizon = 2 * far
-			r.accept(r.claim(r.a, req), store.Settlement{Outcome: store.OutcomeRelease, Delay: far / 2})
-			if got := r.live("k"); !got.Look.Equal(due) {
-				r.Errorf("look %v before due", due.Sub(got.Look))
+			for _, delay := range []time.Duration{far / 2, -far} {
+				r.accept(r.claim(r.a, req), store.Settlement{Outcome: store.OutcomeRelease, Delay: delay})
+				if got := r.live("k"); !got.Look.Equal(due) {
+					r.Errorf("after a delay of %v: look %v before due", delay, due.Sub(got.Look))
+				}
 			}
 		},
 		"release after the fence is due again at once": func(r *rig) {
