@@ -206,13 +206,19 @@ func foundBy(f *store.Fence) any {
 	if found.State.Seq == 1 && found.State.Attempt == 0 && found.FiringUntilMs == 0 && found.LeftOut == 0 && f.Pops == 1 {
 		return "-"
 	}
+	return words(int64(found.State.Seq), int64(found.State.Attempt), found.FiringUntilMs, int64(found.LeftOut), found.StartMs, found.IntervalMs, int64(f.Pops))
+}
+
+// words are numbers with a space between them.
+func words(numbers ...int64) []byte {
 	text := make([]byte, 0, 64)
-	for _, n := range [...]int64{
-		int64(found.State.Seq), int64(found.State.Attempt), found.FiringUntilMs, int64(found.LeftOut), found.StartMs, found.IntervalMs, int64(f.Pops),
-	} {
-		text = append(strconv.AppendInt(text, n, 10), ' ')
+	for i, n := range numbers {
+		if i > 0 {
+			text = append(text, ' ')
+		}
+		text = strconv.AppendInt(text, n, 10)
 	}
-	return text[:len(text)-1]
+	return text
 }
 
 // readFenced reads "passed seq attempt left", "early wait_ms", "lost" or "expired".
@@ -243,12 +249,8 @@ func termsOf(o *store.Settlement) any {
 	if o.Outcome == store.OutcomeDone && o.Keep == 0 && len(o.Untold) == 0 && o.Reason == "" {
 		return "-"
 	}
-	text := make([]byte, 0, 64)
-	for _, n := range [...]int64{o.Lease.Found.ScoreMs, record.WholeMs(o.Delay), o.Offset.Milliseconds(), record.WholeMs(o.Keep)} {
-		text = append(strconv.AppendInt(text, n, 10), ' ')
-	}
-	text = append(append(text, record.Away(o.Untold)...), ' ')
-	return append(text, record.Escape(o.Reason)...)
+	text := words(o.Lease.Found.ScoreMs, record.WholeMs(o.Delay), o.Offset.Milliseconds(), record.WholeMs(o.Keep))
+	return append(text, " "+record.Away(o.Untold)+" "+record.Escape(o.Reason)...)
 }
 
 // Settle is store.Store's.
