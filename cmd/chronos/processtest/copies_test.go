@@ -53,7 +53,7 @@ func (p plan) command(name string) string {
 // takes a third of two processors. A machine half as fast can bear the load, too.
 func (p plan) mix() mix {
 	return mix{
-		rate: p.either(100, *faultsRate), recurring: 0.1, deletes: 0.1, replaces: 0.1, gets: 0.1,
+		rate: p.either(100, *faultsRate), recurring: 0.1, deletes: 0.15, replaces: 0.1, gets: 0.1,
 		longest: p.seconds(4, 8), longestRecurring: p.seconds(5, 8) / 2,
 	}
 }
