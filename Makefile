@@ -17,11 +17,12 @@ PROCESSES := chronos/cmd/chronos/processtest
 BRIDGES   := chronos/cmd/chronos-bridge/bridgetest
 COPIES    := TestCopies/(shards-|shard-|links-|endpoints-|callbacks-)
 FAULTS    := TestSlowRedis|TestStarved|TestAMachineThatBecomesBusy|TestHangingDestinations|TestARepeatedCreateIsCalledOnce|TestAFourthShardMovesItsShare|TestContendedWrites|TestAStalledWrite|TestSlowLinks|TestRacedWrites|TestResync|TestStoppedRedis
-KAFKA     := TestBridges/(bridges-|rebalances|store-stopped)|TestBrokerAway
+KAFKA     := TestBridges/(bridges-|rebalances|store-stopped)|TestBrokerAway|TestRefused$$
 CAMPAIGNS := $(COPIES)|$(FAULTS)|$(KAFKA)
 
 # What takes longest begins first, with a package that mostly waits beside each that computes.
-LONG := chronos/scheduler chronos/redisstore/topology chronos/cmd/chronos/simtest
+LONG   = chronos/cmd/chronos/simtest chronos/redisstore/topology chronos/scheduler chronos/cmd/chronos-bridge chronos/redisstore $(MODEL)
+MODEL := chronos/scheduler/verify/model
 
 # With the race detector: tests that take minutes with it and whose code other tests run, too, and the store's tests in synctest bubbles.
 SLOW_RACES := TestOldIDs|TestTagsCountOnce|HourlySweep|TestAdmitIsOncePerKeyWhileItWaits|TestAdmitThroughFaults/[1-9]|TestHangingDestinationsDelayNobodyElse|TestAShardThatWasGivenUp|TestAGivenUpShardJoinsAgain|TestAShardThatLostItsLastSeconds|TestRemember$$|TestIdempotencyKeyMakesOneTimer|TestTombstonesTellBeforeTheyGo|TestShardTurnsSlow/430ms|TestCoordinatorIsKilled/call_1|TestContractMini|TestDifferentialMini|TestDoneRemovesOnlyItsPredecessor
@@ -57,7 +58,7 @@ kafka: ## start a Kafka broker at 127.0.0.1:9092 to try the bridge with, with to
 .PHONY: test
 test: test-needs ## install what the tests need, run the tests without the race detector and the campaigns: some 4 minutes
 	go test -C loadtest $(TEST_FLAGS) ./...
-	go test $(TEST_FLAGS) $(LONG) $$(go list ./... | grep -vx -e $(PROCESSES) -e $(BRIDGES))
+	go test -p 3 $(TEST_FLAGS) $(LONG) $$(go list ./... | grep -vx -e $(PROCESSES) -e $(BRIDGES))
 	@# Behind the others, since these have bounds in milliseconds, and several at once, since processes are waited for.
 	go test $(TEST_FLAGS) -parallel 4 -skip '$(CAMPAIGNS)' $(PROCESSES) $(BRIDGES)
 
@@ -65,7 +66,7 @@ test: test-needs ## install what the tests need, run the tests without the race 
 race: race-needs ## run the tests with the race detector, but those of processes and what has one goroutine
 	go test -C loadtest -race $(TEST_FLAGS) ./...
 	@# On one processor each (-cpu 1): several threads that run timers of one synctest bubble share one context of Go 1.26's race detector, which then crashes.
-	go test -race -cpu 1 -skip '$(SLOW_RACES)' $(TEST_FLAGS) $(filter-out $(STORE),$(LONG)) $$(go list ./... | grep -vx -e $(PROCESSES) -e $(BRIDGES) $(addprefix -e ,$(STORE)) -e chronos/scheduler/verify/model)
+	go test -race -cpu 1 -skip '$(SLOW_RACES)' $(TEST_FLAGS) $(filter-out $(STORE) $(MODEL),$(LONG)) $$(go list ./... | grep -vx -e $(PROCESSES) -e $(BRIDGES) $(addprefix -e ,$(STORE) $(MODEL)))
 	go test -race -cpu 1 -run '^($(BUBBLES))$$' $(TEST_FLAGS) $(STORE)
 	@# The other tests of the store have bounds in real time, which one processor doesn't keep.
 	go test -race -parallel 4 -skip '$(SLOW_RACES)|^($(BUBBLES))$$' $(TEST_FLAGS) $(STORE)

@@ -123,7 +123,7 @@ func TestOldIDs(t *testing.T) {
 				}
 			}
 			for i := range 2 * 6 * 16 * 3 {
-				asked := oneShot(20 * time.Minute)
+				asked := oneShot(5 * time.Minute)
 				asked.ReplicationFactor = 1 + i%3
 				made := aged{id: c.create(asked).ID, made: step, deleted: i%2 == 0}
 				if i%4 < 2 {
@@ -133,7 +133,7 @@ func TestOldIDs(t *testing.T) {
 			}
 		}
 		ages := map[int]int{}
-		pass(25 * time.Minute)
+		pass(7 * time.Minute)
 		for _, a := range touched {
 			ages[a.made]++
 			seen := c.callbacks(a.id.Key)
@@ -160,7 +160,7 @@ func (c *cluster) touch(a aged, node int) aged {
 		}
 		return a
 	}
-	second := oneShot(10 * time.Minute)
+	second := oneShot(3 * time.Minute)
 	second.Callback.Opaque, second.ReplicationFactor = "second", 0 // the timer's own factor
 	if r, err := n.Replace(c.Context(), a.id, second); err != nil || r.Unreached != 0 {
 		c.Errorf("replace %s of topology %d: %+v, %v", a.id, a.made, r, err)

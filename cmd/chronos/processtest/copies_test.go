@@ -93,6 +93,7 @@ func (p plan) limits() history.Limits {
 // lost or early, or called twice without a fault as the reason, and no timer is left over.
 // The package chronos/scheduler/verify/history judges the recording of a run.
 func TestCopies(t *testing.T) {
+	t.Parallel()
 	testkit.Program(t, "redis-server")
 	p := plan{full: *faultsFull, keep: *faultsKeep}
 	all := p.scenarios()

@@ -74,6 +74,7 @@ func enough(waiting, underWay []string) bool { return len(waiting) >= 100 && len
 // TestKilledNode kills a node that has timers in its wheel and callbacks under way: the second
 // node fires all of the timers, in the promised time.
 func TestKilledNode(t *testing.T) {
+	t.Parallel()
 	store := testkit.StartRedis(t)
 	nodes := []*nodeProcess{startNode(t, store.URL), startNode(t, store.URL)}
 	receiver := webhooktest.New(t)

@@ -31,8 +31,8 @@ func TestShardTurnsSlow(t *testing.T) {
 			defer c.close()
 			time.Sleep(10 * time.Second)
 			var onset time.Time
-			all := c.createMany(t, 3000, 4*time.Millisecond, func(i int) {
-				if i == 750 {
+			all := c.createMany(t, 1500, 8*time.Millisecond, func(i int) {
+				if i == 375 {
 					onset = time.Now()
 					for _, m := range c.machines {
 						m.links["b"].slowDown(late / 2) // each way, to the end
