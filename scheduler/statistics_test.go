@@ -54,7 +54,7 @@ func TestTagsCountOnce(t *testing.T) {
 		call, reg := timer.Tag{Type: "CALL", Count: 1}, timer.Tag{Type: "REG", Count: 2}
 		var ids []timer.ID
 		for range 30 {
-			ids = append(ids, c.create(tagged(oneShot(12 * time.Minute), call)).ID)
+			ids = append(ids, c.create(tagged(oneShot(12*time.Minute), call)).ID)
 		}
 		recurs := c.create(tagged(recurring(10*time.Second, 6), reg, reg)).ID
 		dead := tagged(oneShot(time.Minute), timer.Tag{Type: "dead", Count: 7})
