@@ -137,7 +137,7 @@ lateness: ## measure how late 1,000 callbacks a second are, each checked
 	@go run -C loadtest ./load -scenario steady -rate 1000
 
 .PHONY: bench
-bench: | test-needs ## measure chronos, asynq and the machine's limits side by side; writes loadtest/results, and the tables of README and docs/benchmarks.md
+bench: | test-needs ## measure chronos, asynq and the machine's limits side by side; writes loadtest/results, and the tables of README and docs
 	@go run -C loadtest ./bench
 
 .PHONY: bench-peers

@@ -4,8 +4,9 @@
 // of the machine, in turn, in three runs on the same machine. -peers adds BullMQ. The command
 // prints medians, their spread and ratios. All is on the loopback interface, in temporary
 // directories, and bounded in time. The tables, the values of all runs and charts are written to
-// loadtest/results, and the tables in README and docs/benchmarks.md are rewritten. The exit status is 1 if an answer or a callback was wrong, and 2 if a
-// measurement failed. The command runs on Linux only.
+// loadtest/results, and the tables in README, docs/benchmarks.md and docs/capacity.md are rewritten.
+// The exit status is 1 if an answer or a callback was wrong, and 2 if a measurement failed. The
+// command runs on Linux only.
 package main
 
 import (

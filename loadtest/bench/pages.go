@@ -172,10 +172,15 @@ func (b *bench) pageTable(rows []row) string {
 	return out.String()
 }
 
-// writePages writes the tables in README and docs/benchmarks.md.
+// writePages writes the tables in README and in docs.
 func (b *bench) writePages() error {
-	for file, rows := range map[string][]row{"README.md": mainRows(), filepath.Join("docs", "benchmarks.md"): moreRows()} {
-		if err := page.WriteTable(filepath.Join(b.root, file), "make bench", b.pageTable(rows)); err != nil {
+	for file, table := range map[string]string{
+		"README.md": b.pageTable(mainRows()), "docs/benchmarks.md": b.pageTable(moreRows()), "docs/capacity.md": capacityTable(&b.figures),
+	} {
+		if table == "" {
+			continue
+		}
+		if err := page.WriteTable(filepath.Join(b.root, filepath.FromSlash(file)), "make bench", table); err != nil {
 			return err
 		}
 	}
