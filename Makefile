@@ -20,9 +20,9 @@ FAULTS    := TestSlowRedis|TestStarved|TestAMachineThatBecomesBusy|TestHangingDe
 KAFKA     := TestBridges/(bridges-|rebalances|store-stopped)|TestBrokerAway|TestRefused$$
 CAMPAIGNS := $(COPIES)|$(FAULTS)|$(KAFKA)
 
-# What takes longest begins first, with a package that mostly waits beside each that computes.
-LONG   = chronos/cmd/chronos/simtest chronos/redisstore/topology chronos/scheduler chronos/cmd/chronos-bridge chronos/redisstore $(MODEL)
+# What takes longest begins first, three packages at a time: one mostly waits beside two that compute.
 MODEL := chronos/scheduler/verify/model
+LONG  := chronos/cmd/chronos/simtest chronos/redisstore/topology chronos/scheduler chronos/cmd/chronos-bridge chronos/redisstore $(MODEL)
 
 # With the race detector: tests that take minutes with it and whose code other tests run, too, and the store's tests in synctest bubbles.
 SLOW_RACES := TestOldIDs|TestTagsCountOnce|HourlySweep|TestAdmitIsOncePerKeyWhileItWaits|TestAdmitThroughFaults/[1-9]|TestHangingDestinationsDelayNobodyElse|TestAShardThatWasGivenUp|TestAGivenUpShardJoinsAgain|TestAShardThatLostItsLastSeconds|TestRemember$$|TestIdempotencyKeyMakesOneTimer|TestTombstonesTellBeforeTheyGo|TestShardTurnsSlow/430ms|TestCoordinatorIsKilled/call_1|TestContractMini|TestDifferentialMini|TestDoneRemovesOnlyItsPredecessor
