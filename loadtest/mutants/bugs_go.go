@@ -42,6 +42,11 @@ func firingBugs() []bug {
 			Hints: []hint{{Package: "scheduler/dispatch", Run: "TestSlotsAreShared"}},
 		},
 		{
+			Name: "claims-without-end", What: "A node claims as much as its memory allows, however long the claims take.",
+			Edits: []edit{{"(*Credit).limit", "", "return min(c.all, firstRoom+c.away+c.settled.Within(now, wayTime))", "return c.all + 0*c.settled.Within(now, wayTime)"}},
+			Hints: []hint{{Package: "scheduler", Run: "TestNodesWithMoreThanTheirShardsCanDo"}},
+		},
+		{
 			Name: "request-sent-twice", What: "A request whose answer did not come is sent again over another connection.",
 			Edits: []edit{{"(*conn).exchange", "webhook", "return answer{}, &failure{stageRead, cause(ctx, err)}", "if reused {\n\t\t\treturn answer{}, &failure{stageRead, errUnused}\n\t\t}\n\t\treturn answer{}, &failure{stageRead, cause(ctx, err)}"}},
 			Hints: []hint{{Package: "scheduler/webhook", Run: "TestRequestIsNeverSentTwice"}},

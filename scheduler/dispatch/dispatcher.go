@@ -71,6 +71,7 @@ func (d *Dispatcher) giveBack(t turn) {
 		if waited, _ := d.slots.abandon(t); !waited {
 			return
 		}
+		t.claim.lane.credit.FromReceiver(t.claim.weight)
 	}
 	t.claim.settle(store.Settlement{Outcome: store.OutcomeRelease})
 }

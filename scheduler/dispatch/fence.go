@@ -33,6 +33,7 @@ func (d *Dispatcher) expire(due []turn) {
 		case slotRefused:
 			c.settle(store.Settlement{Outcome: store.OutcomeRelease, Delay: delay})
 		case slotWaiting:
+			c.lane.credit.ToReceiver(c.weight)
 			end := turn{claim: c, endsWait: c.waits}
 			if !d.wheel.Add(time.Now().Add(timing.SlotWait), end) {
 				d.endWait(end)
@@ -43,6 +44,7 @@ func (d *Dispatcher) expire(due []turn) {
 
 func (d *Dispatcher) endWait(t turn) {
 	if waited, delay := d.slots.abandon(t); waited {
+		t.claim.lane.credit.FromReceiver(t.claim.weight)
 		t.claim.settle(store.Settlement{Outcome: store.OutcomeRelease, Delay: delay})
 	}
 }
@@ -50,6 +52,7 @@ func (d *Dispatcher) endWait(t turn) {
 // freeSlot gives c's slot back; the claim that gets the slot goes on to the fence.
 func (d *Dispatcher) freeSlot(c *claim) {
 	if next := d.slots.free(c); next != nil {
+		next.lane.credit.FromReceiver(next.weight)
 		next.lane.fences.Put(next)
 	}
 }

@@ -80,11 +80,13 @@ func (d *Dispatcher) fire(ctx context.Context, c *claim) {
 	if c.fenced.State.Attempt == 1 {
 		d.metrics.lateness.Observe(d.lateness(c).Seconds())
 	}
+	c.lane.credit.ToReceiver(c.weight)
 	delivered := d.deliverer.Deliver(bounded, Delivery{
 		Callback: c.Record.Timer.Callback, ID: c.Record.ID, Version: c.fenced.State.Version,
 		Seq: c.fenced.State.Seq, Attempt: c.fenced.State.Attempt, Due: c.fenced.Due, Late: c.sinceDue(),
 		LeftOut: c.fenced.LeftOut,
 	})
+	c.lane.credit.FromReceiver(c.weight)
 	endRenewal() // before the settlement: a settled lease would be taken for lost
 	d.metrics.inFlight.Dec()
 	d.freeSlot(c)

@@ -6,11 +6,11 @@ import (
 	"sync"
 	"time"
 
+	"chronos/scheduler/flow"
 	"chronos/scheduler/timing"
 )
 
 const (
-	slotSpan = 100 * time.Millisecond
 	// returnsPerSecond is how many refused claims come again per second. Destinations share the
 	// returns as they share the slots.
 	returnsPerSecond = 2000
@@ -42,9 +42,8 @@ type destination struct {
 	used    int
 	waiting []*claim // in order of arrival
 
-	span   int64     // ordinal of the present span of time
-	had    [2]int    // slots granted in the present span and in the one before
-	booked time.Time // when the last refused claim comes again
+	granted flow.Recent
+	booked  time.Time // when the last refused claim comes again
 }
 
 func newSlots(total int) *slots { return &slots{total: total, by: make(map[string]*destination)} }
@@ -73,7 +72,7 @@ func (s *slots) take(c *claim) (answer slotAnswer, delay time.Duration) {
 	case s.available(d):
 		s.grant(d, now)
 		return slotGranted, 0
-	case s.waiting < s.total-s.used+d.coming(now):
+	case s.waiting < s.total-s.used+d.granted.Within(now, timing.SlotWait):
 		c.waiting = true
 		c.waits++
 		s.waiting++
@@ -157,41 +156,16 @@ func (s *slots) available(d *destination) bool {
 func (s *slots) grant(d *destination, now time.Time) {
 	s.used++
 	d.used++
-	d.turnOver(now)
-	d.had[0]++
-}
-
-// turnOver goes to the present span.
-func (d *destination) turnOver(now time.Time) {
-	span := now.UnixNano() / int64(slotSpan)
-	switch span {
-	case d.span:
-	case d.span + 1:
-		d.had = [2]int{0, d.had[0]}
-	default:
-		d.had = [2]int{}
-	}
-	d.span = span
-}
-
-// recent is how many slots the destination got in the last one to two spans.
-func (d *destination) recent(now time.Time) int {
-	d.turnOver(now)
-	return d.had[0] + d.had[1]
-}
-
-// coming is how many slots the destination gets within SlotWait, at the recent rate.
-func (d *destination) coming(now time.Time) int {
-	return d.recent(now) * int(timing.SlotWait) / int(2*slotSpan)
+	d.granted.Add(now, 1)
 }
 
 // book is the delay of a refused claim, behind the claims that were refused before.
 func (s *slots) book(d *destination, now time.Time) time.Duration {
 	turn := time.Second / returnsPerSecond * time.Duration(max(s.used, 1)) / time.Duration(max(d.used, 1))
-	if recent := d.recent(now); recent > 0 {
-		turn = min(turn, 2*slotSpan/time.Duration(recent))
+	if recent := d.granted.Count(now); recent > 0 {
+		turn = min(turn, 2*flow.RecentSpan/time.Duration(recent))
 	}
-	if first := now.Add(slotSpan); d.booked.Before(first) {
+	if first := now.Add(flow.RecentSpan); d.booked.Before(first) {
 		d.booked = first
 	}
 	if d.booked.Sub(now) > maxSlotDelay-turn {

@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"chronos/scheduler/flow"
 	"chronos/scheduler/timing"
 )
 
@@ -93,8 +94,8 @@ func TestRefusedClaimsComeBackOneByOne(t *testing.T) {
 		const turnOf8, turnOf4 = time.Second / returnsPerSecond * 12 / 8, time.Second / returnsPerSecond * 12 / 4
 		end := turn{claim: waiting[0], endsWait: 1}
 		waited, delay := s.abandon(end)
-		if !waited || delay != slotSpan+turnOf8 {
-			t.Fatalf("abandon: waited %v, delay %v; want true, %v", waited, delay, slotSpan+turnOf8)
+		if !waited || delay != flow.RecentSpan+turnOf8 {
+			t.Fatalf("abandon: waited %v, delay %v; want true, %v", waited, delay, flow.RecentSpan+turnOf8)
 		}
 		if again, _ := s.abandon(end); again {
 			t.Error("a wait was abandoned twice")
@@ -105,7 +106,7 @@ func TestRefusedClaimsComeBackOneByOne(t *testing.T) {
 		for name, turn := range map[string]time.Duration{"http://slow:80": turnOf8, "http://other:80": turnOf4} {
 			want := time.Until(s.by[name].booked)
 			for range 1000 {
-				want = max(want, slotSpan) + turn
+				want = max(want, flow.RecentSpan) + turn
 				if answer, got := s.take(&claim{destination: name}); answer != slotRefused || got != want {
 					t.Fatalf("answer %v with delay %v, want a refusal with %v", answer, got, want)
 				}
@@ -145,7 +146,7 @@ func TestClaimsOfAQuickDestinationWait(t *testing.T) {
 		if _, more, _ := take(s, claimsTo("http://quick:80", 40)); len(more) != 14 {
 			t.Errorf("%d more claims wait after 10 waiting ones and 4 more slots, want 14", len(more))
 		}
-		<-time.After(2 * slotSpan)
+		<-time.After(2 * flow.RecentSpan)
 		if _, more, _ := take(s, claimsTo("http://quick:80", 1)); len(more) != 0 {
 			t.Error("a claim waits though no slot was had for a while")
 		}

@@ -82,6 +82,40 @@ func TestCreditWakesWhenThereIsRoomAgain(t *testing.T) {
 	}
 }
 
+// TestCreditFollowsWhatIsSettled: of the claims that wait for no receiver, a shard has at first
+// firstRoom in hand, and then as many more as are settled within wayTime.
+func TestCreditFollowsWhatIsSettled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		<-time.After(RecentSpan - time.Duration(time.Now().UnixNano())%RecentSpan) // a span begins
+		c := NewCredit(4096)
+		want := func(left int, when string) {
+			t.Helper()
+			if got := c.Left(); got != left {
+				t.Errorf("%s: left %d, want %d", when, got, left)
+			}
+		}
+		want(firstRoom, "at first")
+		c.Take(firstRoom)
+		want(0, "with all in hand")
+		c.ToReceiver(100)
+		want(100, "while 100 wait for their receivers")
+		c.FromReceiver(100)
+		want(0, "when the 100 have an outcome")
+		const settled = 200 // a half span
+		for range 4 {
+			c.Give(settled)
+			c.Take(settled)
+			<-time.After(RecentSpan / 2)
+		}
+		want(2*settled*5/2, "when the span before had 2 * 200, and the present span has none")
+		<-time.After(time.Second)
+		want(0, "when none was settled for a second")
+		c.ToReceiver(5000)
+		c.Take(5000)
+		want(4096+claimRoom-firstRoom-5000, "when memory is the bound")
+	})
+}
+
 // TestLoopsInTurnBeginApart: an item waits for a part of a batch at most, however many items come
 // at once.
 func TestLoopsInTurnBeginApart(t *testing.T) {
