@@ -227,7 +227,7 @@ func ask(t testing.TB, s *Server, method, path, body string, headers ...string) 
 	}
 	req := httptest.NewRequestWithContext(context.Background(), method, path, content)
 	for i := 0; i+1 < len(headers); i += 2 {
-		req.Header.Set(headers[i], headers[i+1])
+		req.Header.Add(headers[i], headers[i+1])
 	}
 	resp, err := s.app.Test(req, -1)
 	if err != nil {

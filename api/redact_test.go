@@ -1,6 +1,7 @@
 package api
 
 import (
+	"encoding/json"
 	"net/http"
 	"strings"
 	"testing"
@@ -39,6 +40,49 @@ func TestAnswersHideUserAndPassword(t *testing.T) {
 	if err != nil || !strings.Contains(string(list), `"uri":"`+shown+`"`) || strings.Contains(string(list), "s3cret") {
 		t.Errorf("the resynchronisation shows %s, %v", list, err)
 	}
+}
+
+// Values of headers that are secrets are shown to nobody, and the *** in their place is not stored.
+func TestAnswersHideSecretHeaders(t *testing.T) {
+	timers := &fakeTimers{}
+	s := New(Config{Timers: timers})
+	body := strings.Replace(apitest.Simple, `"uri":`, `"headers":{"X-Shown":"as it is","Authorization":"Bearer s3cret"},"method":"PUT","uri":`, 1)
+	for _, request := range [][2]string{{"POST", "/timers"}, {"PUT", "/timers/k"}} {
+		if got := ask(t, s, request[0], request[1], body); got.Status != http.StatusOK || strings.Contains(string(got.Body), "s3cret") {
+			t.Errorf("%v: have %d %s", request, got.Status, got.Body)
+		}
+	}
+	stored, _ := timers.get("k")
+	if want := timer.Headers("\r\nX-Shown: as it is\r\nAuthorization: Bearer s3cret"); stored.Record.Timer.Callback.Headers != want {
+		t.Errorf("stored %q, want %q", stored.Record.Timer.Callback.Headers, want)
+	}
+	const shown = `"method":"PUT","headers":{"X-Shown":"as it is","Authorization":"***"}`
+	found := string(ask(t, s, "GET", "/timers/k", "").Body)
+	page := resync.Page{View: "v", Timers: []resync.Entry{{ReadResult: stored, Replicas: []string{"a"}, Former: []string{"a"}}}}
+	list, err := wire.RenderResync(&page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	letter := wire.ViewWholeLetter(&store.Letter{Record: stored.Record})
+	whole, err := json.Marshal(letter)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, text := range map[string]string{"GET": found, "the resynchronisation": string(list), "a dead letter": string(whole)} {
+		if !strings.Contains(text, shown) || strings.Contains(text, "s3cret") {
+			t.Errorf("%s shows %s", what, text)
+		}
+	}
+	for text, want := range map[string]string{
+		`2L x {"uri":"http://u:s3cret@h/","headers":{"x-api-key":"s3cret \" s3cret","Cookie":"s3cret`: `2L x {"uri":"http://***@h/","headers":{"x-api-key":"***","Cookie":"***`,
+		`2L x {"headers": {"X-Api\u002dKey" : "s3cret"}, "method":"PUT"}`:                             `2L x {"headers": {"X-Api\u002dKey" : "***"}, "method":"***"}`,
+	} {
+		if shown := wire.ViewWholeLetter(&store.Letter{Err: timer.ErrNotFound, Text: text}).Text; shown != want {
+			t.Errorf("a letter that can't be read shows %s, want %s", shown, want)
+		}
+	}
+	back := strings.Replace(body, "Bearer s3cret", "***", 1)
+	apitest.WantProblem(t, ask(t, s, "PUT", "/timers/k", back), 400, "header-redacted", "/callback/http/headers/Authorization")
 }
 
 // A client that reads a timer and writes the timer back must not store the *** in place of the

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"chronos/api/transport"
+	"chronos/api/wire"
 
 	"github.com/gofiber/fiber/v2"
 	"github.com/prometheus/client_golang/prometheus"
@@ -22,6 +23,8 @@ type Config struct {
 	// Authorizer decides about requests. A nil Authorizer allows everyone everything, except
 	// requests that need the role admin. The description of the interface is for everyone.
 	Authorizer Authorizer
+	// Unknown says what becomes of unknown members of bodies if a request does not say.
+	Unknown wire.Handling
 	// Log takes the server's errors; nil for none.
 	Log *slog.Logger
 	// Limits bound connections and bodies. An answer with a timer reserves the size of the timer.
@@ -43,6 +46,7 @@ type Server struct {
 	timers Timers
 	// authorizer is nil if everyone may do everything.
 	authorizer Authorizer
+	unknown    wire.Handling
 	log        *slog.Logger
 	limits     transport.Limits
 	metrics    *metrics
@@ -59,6 +63,7 @@ func New(cfg Config) *Server {
 	s := &Server{
 		timers:     cfg.Timers,
 		authorizer: cfg.Authorizer,
+		unknown:    cfg.Unknown,
 		log:        cfg.Log,
 		limits:     cfg.Limits.WithDefaults(),
 		metrics:    newMetrics(cfg.Registerer),

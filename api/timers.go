@@ -105,7 +105,7 @@ func (s *Server) createBatch(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	b, err := wire.DecodeBatch(body, key)
+	b, err := wire.DecodeBatch(body, key, s.handling(c))
 	if err != nil {
 		return err
 	}
@@ -244,7 +244,7 @@ func (s *Server) readTimer(c *fiber.Ctx) (timer.Timer, []string, error) {
 		d = new(wire.Decoder)
 	}
 	defer s.decoders.Put(d)
-	return d.Decode(body)
+	return d.Decode(body, s.handling(c))
 }
 
 // plainBody is the request's body without a byte order mark at the beginning. The body must not be

@@ -17,14 +17,14 @@ local due, timers, leases
 
 -- Most copies are live, without a lease and without words. Comparing bytes is then enough.
 local function same(record, lease, state, rank_from)
-  if lease or string.sub(record, 1, state_width) ~= state or string.byte(record, head_width + 2) ~= 123 then return false end
+  if lease or string.sub(record, 2, state_width) ~= string.sub(state, 2) or string.byte(record, head_width + 2) ~= 123 then return false end
   return rank_from == '-' or tonumber(string.sub(record, 37, 38)) < tonumber(rank_from)
 end
 
 local function differs(c, state, rank_from)
   if c.firing > now_ms or c.version ~= string.sub(state, 4, 19) or c.ended ~= (string.byte(state, 2) == 84) then return true end
   if c.ended then return false end
-  return string.sub(head_of(c), 1, state_width) ~= state or rank_from ~= '-' and c.rank >= tonumber(rank_from)
+  return string.sub(head_of(c), 2, state_width) ~= string.sub(state, 2) or rank_from ~= '-' and c.rank >= tonumber(rank_from)
 end
 
 -- Few records are read together, since a record may be a megabyte.

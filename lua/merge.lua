@@ -300,7 +300,7 @@ end
 local function over(i, record, lease)
   local kind, key, head, rest, token = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], ARGV[i + 7]
   if lease or not record or kind ~= 'done' and kind ~= 'gone' or rest ~= '' or token ~= '' or
-    string.byte(record, head_width + 2) ~= 123 or string.sub(record, 1, 31) ~= '1L' .. string.sub(head, 3, 31) or not readable(record) then
+    string.byte(record, head_width + 2) ~= 123 or string.sub(record, 2, 31) ~= 'L' .. string.sub(head, 3, 31) or not readable(record) then
     return nil
   end
   local tombstone, look_ms = string.sub(head, 1, 39) .. string.sub(record, 40, head_width), tonumber(ARGV[i + 5])

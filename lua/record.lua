@@ -6,7 +6,7 @@
 local state_width, head_width = 35, 71
 
 local function head_of(c)
-  return string.format('1%s %s %011d %03d %02d %02d %013d %+015d', c.ended and 'T' or 'L', c.version, c.seq, c.attempt, c.rank,
+  return string.format('%s %s %011d %03d %02d %02d %013d %+015d', c.ended and '1T' or c.format .. 'L', c.version, c.seq, c.attempt, c.rank,
     c.rf, c.interval, c.start)
 end
 
@@ -17,7 +17,7 @@ local function body_of(record)
   return space and space + 1
 end
 
-local head_pattern = '^1[LT] %x%x%x%x%x%x%x%x%x%x%x%x%x%x%x%x %d%d%d%d%d%d%d%d%d%d%d %d%d%d %d%d %d%d %d%d%d%d%d%d%d%d%d%d%d%d%d [+-]%d%d%d%d%d%d%d%d%d%d%d%d%d%d'
+local head_pattern = '^[12][LT] %x%x%x%x%x%x%x%x%x%x%x%x%x%x%x%x %d%d%d%d%d%d%d%d%d%d%d %d%d%d %d%d %d%d %d%d%d%d%d%d%d%d%d%d%d%d%d [+-]%d%d%d%d%d%d%d%d%d%d%d%d%d%d'
 
 -- A live record has a specification; a tombstone has no specification.
 local function readable(record)
@@ -27,14 +27,14 @@ end
 -- Reports whether a later chronos has written the record, in a later format. Scripts leave the record as it is, and read
 -- only the parts with the same place in every format: number, state and version.
 local function later(record)
-  return string.byte(record, 1) ~= 49 and string.find(record, '^[2-9]%u ' .. string.rep('[%da-f]', 16) .. ' ') ~= nil
+  return (string.byte(record, 1) or 0) > 50 and string.find(record, '^[3-9]%u ' .. string.rep('[%da-f]', 16) .. ' ') ~= nil
 end
 
 -- Takes apart a readable record.
 local function read(record)
   local body = body_of(record)
   local c = {
-    ended = string.byte(record, 2) == 84, version = string.sub(record, 4, 19),
+    format = string.sub(record, 1, 1), ended = string.byte(record, 2) == 84, version = string.sub(record, 4, 19),
     seq = tonumber(string.sub(record, 21, 31)), attempt = tonumber(string.sub(record, 33, 35)),
     rank = tonumber(string.sub(record, 37, 38)), rf = tonumber(string.sub(record, 40, 41)),
     interval = tonumber(string.sub(record, 43, 55)), start = tonumber(string.sub(record, 57, 71)),

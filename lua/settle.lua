@@ -115,6 +115,8 @@ local function settle(i, lease, record)
     return 'ok'
   end
   local c = parse(record, lease)
+  -- A pop that has expired and had no attempt is left out (fire.lua: the mark of such a pop).
+  local left_out = c and foreign and c.attempt == 0 and tonumber((fence_noted(lease))) == foreign
   if not c then outcome, reason = 'dead', reason ~= '-' and reason or 'unreadable' end
   if c and foreign then c.firing = foreign end
   if outcome == 'dead' or outcome == 'letter' then
@@ -132,7 +134,7 @@ local function settle(i, lease, record)
   local look = now_ms + delay_ms
   if outcome == 'next' then
     c.seq, c.attempt = c.seq + 1, 0
-    c.failure, c.left = '-', reason == '-' and 0 or c.left
+    c.failure, c.left = '-', reason == '-' and 0 or c.left + (left_out and 1 or 0)
     if reason ~= '-' then c.failure = failure_of(reason) end
     look = math.max(c.start + c.seq * c.interval, now_ms) + offset_ms
   elseif outcome == 'again' then

@@ -109,7 +109,7 @@ func (d *differ) fire(pairs []leasePair) {
 	terms := store.FenceTerms{Limit: d.some("limit"), Hold: d.some("hold"), CatchUp: draw(d, "catch up", 1, 2, 10)}
 	fences, modelled := make([]store.Fence, len(pairs)), make([]store.Fence, len(pairs))
 	for i, p := range pairs {
-		fences[i] = store.Fence{Lease: p.store, Pops: draw(d, "pops", 1, 2, 3, 50)}
+		fences[i] = store.Fence{Lease: p.store, Pops: draw(d, "pops", 1, 2, 3, 50), ExpiresAfter: draw(d, "expires", 0, 0, d.unit, 5*d.unit)}
 		if draw(d, "late", false, false, false, true) {
 			fences[i].Age = terms.Limit + time.Hour
 		}
@@ -130,8 +130,8 @@ func (d *differ) fire(pairs []leasePair) {
 		}
 		want := d.views[pairs[0].node].Fire(context.Background(), "a", terms, asked)
 		for i := range got {
-			if got[i].Status == store.FenceLost { // a lost fence says nothing more
-				got[i] = store.Fenced{Status: store.FenceLost, Err: got[i].Err}
+			if got[i].Status == store.FenceLost { // a lost fence says little more
+				got[i] = store.Fenced{Status: store.FenceLost, Free: got[i].Free, Err: got[i].Err}
 			}
 		}
 		d.same("fire", got, want)

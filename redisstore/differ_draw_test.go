@@ -61,6 +61,7 @@ func (d *differ) timer() *timer.Timer {
 	case "instant":
 		t.At = d.now.Truncate(time.Millisecond).Add(d.whole("ahead") - 3*d.unit).UTC()
 	}
+	t.Callback.Method = draw(d, "method", "", "", "PUT") // a record of the second format
 	t.Tags = draw(d, "tags", nil, nil, []timer.Tag{{Type: "a b", Count: 2}}, []timer.Tag{{Type: "-", Count: 1}, {Type: "a b", Count: 5}},
 		[]timer.Tag{{Type: "=,% {", Count: 1<<31 - 1}, {Type: "a b", Count: 1}, {Type: "-x", Count: 1}, {Type: "a b", Count: 1}})
 	return t

@@ -96,7 +96,7 @@ func plantUnreadable(t *testing.T, s *Store, client *redis.Client) (keys []strin
 		keys = append(keys, key)
 	}
 	records := []string{
-		"s3cret", " ", "x y z", strings.Replace(good, " 0000", " -000", 1), strings.Replace(good, " 00000000001 ", "         inf ", 1),
+		"", "s3cret", " ", "x y z", strings.Replace(good, " 0000", " -000", 1), strings.Replace(good, " 00000000001 ", "         inf ", 1),
 		strings.Replace(good, " 02 ", "  2 ", 1), strings.Replace(good, "{", "{s3cret", 1), good[:20], good[:71], strings.Replace(good, "1L", "1T", 1),
 		strings.Replace(good, " {", " failure=s3cret {", 1), "\x00\xff" + good, strings.Repeat("9", 400) + good, strings.Replace(good, "0000000000000001", "00000000 0000nan", 1),
 	}

@@ -16,7 +16,7 @@ import (
 func TestLaterFormatsAreLeftAlone(t *testing.T) {
 	t.Parallel()
 	onBothRedis(t, func(t *testing.T, shard *testRedis, s *Store) {
-		const text = "2X 0000000000000005 whatever comes then"
+		const text = "3X 0000000000000005 whatever comes then"
 		now, err := shard.client.Time(t.Context()).Result()
 		if err != nil {
 			t.Fatal(err)
@@ -94,5 +94,67 @@ func TestLaterFormatsAreLeftAlone(t *testing.T) {
 		if letters := shard.client.ZCard(t.Context(), s.keys[3].dead).Val(); letters != 0 {
 			t.Errorf("%d dead letters", letters)
 		}
+	})
+}
+
+// TestMembersOfTheSecondFormat: a live record of a timer with a member of the second format has that
+// format, whatever becomes of the timer, and keeps the member.
+func TestMembersOfTheSecondFormat(t *testing.T) {
+	t.Parallel()
+	onBothRedis(t, func(t *testing.T, shard *testRedis, s *Store) {
+		key := s.keysOf("a", 3, 1)[0]
+		asked := &timer.Timer{
+			Interval: time.Millisecond, RepeatFor: 9 * time.Millisecond, ReplicationFactor: 1,
+			Callback: timer.Callback{URI: "http://receiver.example/", Headers: "\r\nAuthorization: Bearer x"},
+		}
+		want := func(after, beginning string) {
+			t.Helper()
+			text := shard.client.HGet(t.Context(), s.keys[3].timers, key).Val()
+			if len(text) < 2 || text[:2] != beginning {
+				t.Errorf("after %s the record is %q, want %s…", after, text, beginning)
+			}
+			if found := s.Read(t.Context(), []store.Spot{{Shard: "a", Key: key}})[0]; beginning == "2L" && (found.Err != nil || found.Record.Timer.Callback != asked.Callback) {
+				t.Errorf("after %s: %+v, %v", after, found.Record.Timer.Callback, found.Err)
+			}
+		}
+		write := func(kind store.WriteKind, state timer.State) {
+			t.Helper()
+			w := oneWrite(key, state.Version)
+			w.Kind, w.State, w.Timer, w.Rank = kind, state, asked, 1
+			if got := s.Merge(t.Context(), []store.Write{w})[0]; got.Err != nil || got.Status != store.WriteStored {
+				t.Fatalf("write %s: %+v", kind, got)
+			}
+			want("the write "+string(kind), "2L")
+		}
+		settle := func(outcome store.Outcome) {
+			t.Helper()
+			result, err := s.Claim(t.Context(), "a", store.ClaimRequest{Horizon: time.Minute, Limit: 1, Grace: time.Minute})
+			if err != nil || len(result.Claims) != 1 {
+				t.Fatalf("claim: %d claims, %v", len(result.Claims), err)
+			}
+			lease := result.Claims[0].Lease
+			time.Sleep(10 * time.Millisecond) // until the pop is due
+			terms := store.FenceTerms{Limit: time.Minute, Hold: time.Minute, CatchUp: 100}
+			if got := s.Fire(t.Context(), "a", terms, []store.Fence{{Lease: lease, Pops: 9}})[0]; got.Status != store.FencePassed {
+				t.Fatalf("fence: %+v", got)
+			}
+			if got := s.Settle(t.Context(), "a", []store.Settlement{{Lease: lease, Outcome: outcome, Reason: "x"}})[0]; !got.Accepted {
+				t.Fatalf("settle %v: %+v", outcome, got)
+			}
+			want("the outcome "+outcome.String(), "2L")
+		}
+		write(store.WritePut, timer.State{Version: 5, Seq: 1})
+		settle(store.OutcomeAgain)
+		settle(store.OutcomeNext)
+		write(store.WriteLive, timer.State{Version: 6, Seq: 1})
+		write(store.WriteRank, timer.State{Version: 6, Seq: 1})
+		write(store.WriteNext, timer.State{Version: 6, Seq: 2})
+		write(store.WriteAgain, timer.State{Version: 6, Seq: 2, Attempt: 1})
+		gone := oneWrite(key, 7)
+		gone.Kind, gone.Timer, gone.State = store.WriteGone, nil, timer.State{Version: 7}
+		if got := s.Merge(t.Context(), []store.Write{gone})[0]; got.Err != nil {
+			t.Fatal(got.Err)
+		}
+		want("the end", "1T")
 	})
 }

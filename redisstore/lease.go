@@ -112,7 +112,7 @@ func (s *Store) claimCalls(sh *shard.Shard, counter string, partitions []int, ro
 // maxClaimBytes is how much a script brings at most for any caller: a shard does nothing else during a call.
 const maxClaimBytes = 16 << 20
 
-// readClaims reads "score_ms previous_lease", key and record of every claim.
+// readClaims reads "score_ms previous_lease" (with the notes of a passed fence), key and record of every claim.
 func (s *Store) readClaims(sh *shard.Shard, counter string, partition int, c *shard.Call) []store.Claimed {
 	token := s.node + ":" + counter + ":" + strconv.FormatInt(c.NowUs/1000, 10)
 	claims := make([]store.Claimed, 0, len(c.Reply)/3)
@@ -130,7 +130,7 @@ func (s *Store) readClaims(sh *shard.Shard, counter string, partition int, c *sh
 		claimed := s.claimed(store.Lease{Shard: sh.Name(), Key: key, Token: token, Partition: partition}, score, raw)
 		claimed.DueIn = sh.Clock.Until(score)
 		if previous != "-" {
-			claimed.Previous = nodeOf(previous)
+			claimed.Previous, claimed.PreviousFired = nodeOf(previous), r.text != ""
 		}
 		claims = append(claims, claimed)
 	}
@@ -159,7 +159,7 @@ func (s *Store) claimed(lease store.Lease, scoreMs int64, raw string) store.Clai
 
 // fenceStatus reads the script's word; FenceFailed stands for any unknown word.
 func fenceStatus(word string) store.FenceStatus {
-	words := [...]string{store.FencePassed: "passed", store.FenceEarly: "early", store.FenceLost: "lost", store.FenceTooLate: "expired"}
+	words := [...]string{store.FencePassed: "passed", store.FenceEarly: "early", store.FenceLost: "lost", store.FenceExpired: "expired", store.FenceTooLate: "stale"}
 	return store.FenceStatus(max(slices.Index(words[:], word), 0))
 }
 
@@ -203,10 +203,10 @@ func tooLate(results []store.Fenced) []store.Fenced {
 // foundBy is what the fence's claim found; "-" for the first attempt at a timer's only pop.
 func foundBy(f *store.Fence) any {
 	found := &f.Lease.Found
-	if found.State.Seq == 1 && found.State.Attempt == 0 && found.FiringUntilMs == 0 && found.LeftOut == 0 && f.Pops == 1 {
+	if found.State.Seq == 1 && found.State.Attempt == 0 && found.FiringUntilMs == 0 && found.LeftOut == 0 && f.Pops == 1 && f.ExpiresAfter == 0 {
 		return "-"
 	}
-	return words(int64(found.State.Seq), int64(found.State.Attempt), found.FiringUntilMs, int64(found.LeftOut), found.StartMs, found.IntervalMs, int64(f.Pops))
+	return words(int64(found.State.Seq), int64(found.State.Attempt), found.FiringUntilMs, int64(found.LeftOut), found.StartMs, found.IntervalMs, int64(f.Pops), record.WholeMs(f.ExpiresAfter))
 }
 
 // words are numbers with a space between them.
@@ -221,7 +221,7 @@ func words(numbers ...int64) []byte {
 	return text
 }
 
-// readFenced reads "passed seq attempt left", "early wait_ms", "lost" or "expired".
+// readFenced reads "passed seq attempt left", "expired seq attempt left", "early wait_ms", "lost" or "stale".
 func readFenced(it *shard.Item, found *store.Found) store.Fenced {
 	if it.Err != nil {
 		return store.Fenced{Err: it.Err}
@@ -229,14 +229,16 @@ func readFenced(it *shard.Item, found *store.Found) store.Fenced {
 	r := reader{text: it.Reply[0]}
 	fenced := store.Fenced{Status: fenceStatus(r.word())}
 	switch fenced.Status {
-	case store.FencePassed:
+	case store.FencePassed, store.FenceExpired:
 		fenced.State = timer.State{Version: found.State.Version, Seq: int(r.int64()), Attempt: int(r.int64())}
 		fenced.LeftOut = int(r.int64())
 		dueMs := found.StartMs + int64(fenced.State.Seq)*found.IntervalMs
 		fenced.Due, fenced.Late = time.UnixMilli(dueMs).UTC(), -record.Until(dueMs, it.NowUs)
 	case store.FenceEarly:
 		fenced.Wait = record.Milliseconds(r.int64())
-	case store.FenceLost, store.FenceTooLate, store.FenceFailed:
+	case store.FenceLost:
+		fenced.Free = r.text != ""
+	case store.FenceTooLate, store.FenceFailed:
 	}
 	if r.err != nil || fenced.Status == store.FenceFailed {
 		return store.Fenced{Err: fmt.Errorf("%w: fence: %w", timer.ErrUnavailable, shard.ErrReply)}

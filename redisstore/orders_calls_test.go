@@ -125,7 +125,7 @@ func fenceCalls() []order {
 		}
 		got := s.Fire(context.Background(), shard, store.FenceTerms{Limit: orderInterval, Hold: orderInterval, CatchUp: 2}, []store.Fence{{Lease: h.store, Pops: 9}})
 		switch got[0].Status {
-		case store.FencePassed:
+		case store.FencePassed, store.FenceExpired:
 			a.state = &got[0].State
 		case store.FenceLost: // a lost fence says nothing more
 			got[0] = store.Fenced{Status: store.FenceLost, Err: got[0].Err}

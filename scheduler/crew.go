@@ -64,9 +64,7 @@ func (c *crew) start(sh *shard.Shard) {
 		})
 		c.watches.Go(func() {
 			defer stopWork()
-			patience, cancel := context.WithTimeout(c.work, c.s.config.Limit+c.s.config.Settling)
-			defer cancel()
-			c.s.dispatch.Leave(patience, sh)
+			c.s.dispatch.Leave(c.work, sh)
 		})
 	}
 	observe(&c.watches, func() { sh.Watch(watching) })

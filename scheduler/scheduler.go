@@ -97,18 +97,10 @@ func (s *Scheduler) Run(ctx context.Context) {
 	}
 	stopWheel()
 	wheels.Wait()
-	s.finishInHand(lasting)
+	s.dispatch.Finish(lasting)
 	stopWork()
 	c.loops.Wait()
 	s.dispatch.Wait()
-}
-
-// finishInHand waits until all claims are settled, as long as callbacks may last
-// and settling may take.
-func (s *Scheduler) finishInHand(ctx context.Context) {
-	patience, cancel := context.WithTimeout(ctx, s.config.Limit+s.config.Settling)
-	defer cancel()
-	s.dispatch.Finish(patience)
 }
 
 // handOverTime is how long other nodes need to learn that this node has left, and to poll in its

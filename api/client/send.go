@@ -111,6 +111,7 @@ func (c *Client) try(ctx context.Context, op *operation) (*answer, error) {
 	}
 	if op.body != nil {
 		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("Prefer", "handling=strict") // a node that does not know a member refuses the timer
 	}
 	if op.idempotencyKey != "" {
 		req.Header.Set("Idempotency-Key", op.idempotencyKey)

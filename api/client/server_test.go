@@ -168,6 +168,8 @@ func TestOperations(t *testing.T) {
 	asked := client.Timer{
 		Interval: 1500 * time.Millisecond, RepeatFor: time.Hour, URI: "http://127.0.0.1:9000/hello?a=1&b=<2>", Opaque: "tea\x00é\u2028",
 		ReplicationFactor: 3, Tags: []client.Tag{{Type: "CALL", Count: 2}, {Type: "BREW"}},
+		Method: "PATCH", Headers: map[string]string{"Content-Type": "application/json", "X-Empty": ""}, Timeout: 2500 * time.Millisecond, ExpiresAfter: time.Minute,
+		Retry: client.Retry{Attempts: 8, First: 100 * time.Millisecond, Factor: 1.5, Longest: time.Hour},
 	}
 	stored := asked
 	stored.Tags = []client.Tag{{Type: "CALL", Count: 2}, {Type: "BREW", Count: 1}}

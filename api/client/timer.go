@@ -14,16 +14,37 @@ type Timer struct {
 	// At is the instant of the only pop, rounded up to whole milliseconds. An instant in the past
 	// fires at once. If At is the zero Time, Interval counts.
 	At time.Time
-	// URI is where the callback is posted; absolute, http or https.
+	// ExpiresAfter is how long after its due time a pop is attempted, at least a second. An expired
+	// pop is left out; a timer that pops once becomes a dead letter. Zero means that no pop expires.
+	ExpiresAfter time.Duration
+	// URI is where the callback is sent; absolute, http or https.
 	URI string
 	// Opaque is the callback's body. Opaque must be UTF-8: encode binary data, for example as
 	// Base64.
 	Opaque string
+	// Method is POST, PUT, PATCH, DELETE or GET; "" means POST. A GET has no Opaque.
+	Method string
+	// Headers are further headers of the callback, at most 32. Names are as in HTTP: two names that
+	// differ only in case are one name, and are refused.
+	Headers map[string]string
+	// Timeout is how long an attempt may take, 0.1 to 30 s; zero means 2 s.
+	Timeout time.Duration
+	// Retry is when further attempts follow failed attempts.
+	Retry Retry
 	// ReplicationFactor is how many copies to keep, 1 to 16. Zero means the default, or with
 	// Replace the factor of the stored timer.
 	ReplicationFactor int
 	// Tags are counted by the statistics; at most 32, of at most 256 bytes.
 	Tags []Tag
+}
+
+// Retry is when further attempts at a pop follow failed attempts: after a random part of a pause that
+// grows from First by Factor up to Longest. The zero value of a member means the default.
+type Retry struct {
+	Attempts int           // at a pop, the first included, up to 100; by default as the node is configured, 5
+	First    time.Duration // 0.1 s to an hour; by default 1 s
+	Factor   float64       // 1 to 10; by default 2
+	Longest  time.Duration // 0.1 s to a day; by default a minute, or First if First is longer
 }
 
 // Tag says what a timer represents.
@@ -42,7 +63,8 @@ type Receipt struct {
 	Due time.Time
 	// Copies is on how many shards the timer is stored.
 	Copies int
-	// Ignored are JSON pointers to members of the request without effect.
+	// Ignored are JSON pointers to members of the request without effect: the node's version does not
+	// know Headers, for example, nor that this package asks for such members to be refused.
 	Ignored []string
 	// Replayed says that an earlier request with this key made the timer.
 	Replayed bool
@@ -79,8 +101,10 @@ const (
 type Stored struct {
 	// ID and Key are as in Receipt.
 	ID, Key string
-	// Timer has defaults filled in and times in whole milliseconds. The URI has *** in place of
-	// user and password: Replace with such a URI is refused.
+	// Timer has times in whole milliseconds, and defaults filled in, except those of Method, Headers,
+	// Timeout, Retry and ExpiresAfter. The URI has *** in place of
+	// user and password, and headers with secrets have the value ***: Replace with such a URI or
+	// header is refused.
 	Timer Timer
 	State State
 	// Due is when the next pop, or the next attempt at the pop, is due.

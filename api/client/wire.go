@@ -23,13 +23,24 @@ type (
 		Interval  json.Number `json:"interval,omitempty"`
 		RepeatFor json.Number `json:"repeat-for,omitempty"`
 		At        string      `json:"at,omitempty"`
+		Expires   json.Number `json:"expires-after,omitempty"`
 	}
 	callbackBody struct {
 		HTTP httpBody `json:"http"`
 	}
 	httpBody struct {
-		URI    string `json:"uri"`
-		Opaque string `json:"opaque,omitempty"`
+		URI     string            `json:"uri"`
+		Opaque  string            `json:"opaque,omitempty"`
+		Method  string            `json:"method,omitempty"`
+		Headers map[string]string `json:"headers,omitempty"`
+		Timeout json.Number       `json:"timeout,omitempty"`
+		Retry   retryBody         `json:"retry,omitzero"`
+	}
+	retryBody struct {
+		Attempts int         `json:"attempts,omitempty"`
+		First    json.Number `json:"first,omitempty"`
+		Factor   float64     `json:"factor,omitempty"`
+		Longest  json.Number `json:"longest,omitempty"`
 	}
 	reliabilityBody struct {
 		ReplicationFactor int `json:"replication-factor"`
@@ -76,15 +87,22 @@ func encodeTimer(t *Timer) ([]byte, error) {
 	case !t.At.IsZero() && t.Interval != 0:
 		return nil, errors.New("the timer has both Interval and At; give one of them")
 	}
-	body := timerBody{Callback: callbackBody{httpBody{URI: t.URI, Opaque: t.Opaque}}}
+	for name, value := range t.Headers {
+		if !utf8.ValidString(name) || !utf8.ValidString(value) {
+			return nil, errors.New("a header is not UTF-8")
+		}
+	}
+	body := timerBody{Callback: callbackBody{httpBody{
+		URI: t.URI, Opaque: t.Opaque, Method: t.Method, Headers: t.Headers, Timeout: optional(t.Timeout),
+		Retry: retryBody{t.Retry.Attempts, optional(t.Retry.First), t.Retry.Factor, optional(t.Retry.Longest)},
+	}}}
+	body.Timing.Expires = optional(t.ExpiresAfter)
 	if t.At.IsZero() {
 		body.Timing.Interval = seconds(t.Interval)
 	} else {
 		body.Timing.At = t.At.UTC().Format(time.RFC3339Nano)
 	}
-	if t.RepeatFor != 0 {
-		body.Timing.RepeatFor = seconds(t.RepeatFor)
-	}
+	body.Timing.RepeatFor = optional(t.RepeatFor)
 	if t.ReplicationFactor != 0 {
 		body.Reliability = &reliabilityBody{t.ReplicationFactor}
 	}
@@ -102,6 +120,14 @@ func encodeTimer(t *Timer) ([]byte, error) {
 		return nil, fmt.Errorf("encode timer: %w", err)
 	}
 	return raw, nil
+}
+
+// optional is "" for zero.
+func optional(d time.Duration) json.Number {
+	if d == 0 {
+		return ""
+	}
+	return seconds(d)
 }
 
 // seconds writes a duration exactly.
@@ -150,14 +176,21 @@ func decodeStored(raw []byte) (Stored, error) {
 	}
 	stored := Stored{
 		ID: body.ID, Key: body.Key, State: body.State, Due: body.Due, Sequence: body.Sequence, Attempts: body.Attempts,
-		Timer: Timer{URI: body.Callback.HTTP.URI, Opaque: body.Callback.HTTP.Opaque},
 	}
-	var err error
-	if stored.Timer.Interval, err = duration(body.Timing.Interval); err != nil {
-		return Stored{}, err
-	}
-	if stored.Timer.RepeatFor, err = duration(body.Timing.RepeatFor); err != nil {
-		return Stored{}, err
+	http, t := &body.Callback.HTTP, &stored.Timer
+	t.URI, t.Opaque, t.Method, t.Headers = http.URI, http.Opaque, http.Method, http.Headers
+	t.Retry.Attempts, t.Retry.Factor = http.Retry.Attempts, http.Retry.Factor
+	for _, read := range []struct {
+		to   *time.Duration
+		from json.Number
+	}{
+		{&t.Interval, body.Timing.Interval}, {&t.RepeatFor, body.Timing.RepeatFor}, {&t.ExpiresAfter, body.Timing.Expires},
+		{&t.Timeout, http.Timeout}, {&t.Retry.First, http.Retry.First}, {&t.Retry.Longest, http.Retry.Longest},
+	} {
+		var err error
+		if *read.to, err = duration(read.from); err != nil {
+			return Stored{}, err
+		}
 	}
 	if body.Timing.At != "" {
 		at, err := time.Parse(time.RFC3339, body.Timing.At)

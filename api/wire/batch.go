@@ -146,9 +146,10 @@ func (b *Batch) appendResult(dst []byte, i int) []byte {
 // maxParserDepth deep, or has a refused member around the entries. A refused entry has an Err
 // instead, for example for strings that could not be sent unchanged. The entries' bodies alias
 // body.
-func DecodeBatch(body []byte, key string) (Batch, error) {
+func DecodeBatch(body []byte, key string, unknown Handling) (Batch, error) {
 	const short = 256 // bytes, of an entry
 	d := batchDecoder{key: key}
+	d.handling = unknown
 	d.outer.readLaxly(body)
 	d.batch.Entries = make([]timer.Creation, 0, min(maxBatch, 1+len(body)/short))
 	if err := d.read(); err != nil {
@@ -226,9 +227,9 @@ func (d *batchDecoder) name() (known bool, err error) {
 		return err == nil, err
 	}
 	d.ignored = d.batch.outside
-	d.ignore("", name)
+	err = d.unknown("", name)
 	d.batch.outside = d.ignored
-	return false, nil
+	return false, err
 }
 
 // other steps over the value of an unknown member.

@@ -17,11 +17,11 @@ import (
 func TestBatchCopies(t *testing.T) {
 	body := []byte(apitest.ListOf(apitest.WithMore(`"statistics":{"tag-info":[{"type":"CALL"}]},"x":1`), apitest.WithHTTP(`"uri":"http://a/b","opaque":"o\n"`), `{"timing":1}`))
 	original := bytes.Clone(body)
-	have, err := DecodeBatch(body, "k")
+	have, err := DecodeBatch(body, "k", Lenient)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, err := DecodeBatch(original, "k")
+	want, err := DecodeBatch(original, "k", Lenient)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +41,7 @@ func TestBatchAnswersFit(t *testing.T) {
 	}
 	long := apitest.WithMore(`"` + strings.Repeat(`\u0001`, maxIgnoredName) + `":1`)
 	for name, entry := range map[string]string{"ignored": long, "refused": `{"timing":{"interval":1},"statistics":{"tag-info":[{"type":"A","count":-1}]}}`, "surrogate": `{"a":"\ud800"}`} {
-		b, err := DecodeBatch([]byte(apitest.TimersOf(maxBatch, entry)), "k")
+		b, err := DecodeBatch([]byte(apitest.TimersOf(maxBatch, entry)), "k", Lenient)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -20,7 +20,7 @@ func BenchmarkDecode(b *testing.B) {
 			b.ReportAllocs()
 			var d Decoder
 			for b.Loop() {
-				if _, _, err := d.Decode(raw); err != nil {
+				if _, _, err := d.Decode(raw, Lenient); err != nil {
 					b.Fatal(err)
 				}
 			}

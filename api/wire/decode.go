@@ -18,16 +18,25 @@ const (
 	maxIgnoredName = 64 // bytes
 )
 
+// Handling says what becomes of members that nobody knows.
+type Handling int
+
+// What becomes of unknown members.
+const (
+	Lenient Handling = iota // unknown members have no effect
+	Strict                  // unknown members are refused
+)
+
 // Decoder makes a timer of a request body. Every error is an *timer.InvalidError. A known member
-// may stand only once in its object; a null for an optional member counts as absent. Unknown
-// members have no effect. The zero value is ready to decode bodies in turn, which takes less memory
+// may stand only once in its object; a null for an optional member counts as absent. The zero value is ready to decode bodies in turn, which takes less memory
 // than a new Decoder for each body.
 type Decoder struct {
 	scanner
-	timer   timer.Timer
-	ignored []string // JSON pointers
-	entry   tagEntry // being read
-	entries []tagEntry
+	handling Handling
+	timer    timer.Timer
+	ignored  []string // JSON pointers
+	entry    tagEntry // being read
+	entries  []tagEntry
 }
 
 // tagEntry is pointers to an entry of tag-info and to the entry's members. The pointers of the
@@ -45,9 +54,10 @@ type field struct {
 
 // Decode reads the body of a POST or PUT. The timer's strings are copies; the ReplicationFactor is
 // 0 if the body has none. Timer.Validate checks whether the parts go together; Decode checks only
-// absent members, which a Timer can't show. ignored are pointers to members without effect, at most
+// absent members, which a Timer can't show. With Lenient, ignored are pointers to members without effect, at most
 // as many as an answer should list.
-func (d *Decoder) Decode(body []byte) (asked timer.Timer, ignored []string, err error) {
+func (d *Decoder) Decode(body []byte, unknown Handling) (asked timer.Timer, ignored []string, err error) {
+	d.handling = unknown
 	d.readStrictly(body, 0, len(body))
 	if err = d.single(); err == nil {
 		asked, ignored = d.timer, d.ignored
@@ -107,8 +117,9 @@ func (d *Decoder) members(pointer string, fields []field) (seen uint, err error)
 		name := token.String()
 		known := slices.IndexFunc(fields, func(f field) bool { return f.name == name })
 		if known < 0 {
-			d.ignore(pointer, name)
-			err = d.skip(pointer)
+			if err = d.unknown(pointer, name); err == nil {
+				err = d.skip(pointer)
+			}
 		} else {
 			bit := uint(1) << known
 			if named&bit != 0 {
@@ -132,14 +143,26 @@ func duplicate(pointer string) error {
 	return refuse(pointer, "member-duplicate", "a member stands twice in its object; send it once")
 }
 
-func (d *Decoder) ignore(pointer, name string) {
-	if len(d.ignored) >= maxIgnored || len(name) > maxIgnoredName {
-		return
-	}
+// answeredMembers are members that only the answer to a GET has.
+func answeredMembers() []string {
+	return []string{"id", "key", "state", "due", "sequence", "attempts", "last-failure"}
+}
+
+// unknown notes an unknown member, or refuses the member.
+func (d *Decoder) unknown(pointer, name string) error {
 	path := pointer + "/" + strings.ReplaceAll(strings.ReplaceAll(name, "~", "~0"), "/", "~1")
-	if !slices.Contains(d.ignored, path) {
+	if len(name) > maxIgnoredName {
+		path = pointer
+	}
+	switch {
+	case d.handling == Strict && pointer == "" && slices.Contains(answeredMembers(), name): // a timer that was read and is written back
+	case d.handling == Strict:
+		return refuse(path, "member-unknown", "nobody knows this member, or a member of this object; correct its name, leave it out, or ask for Prefer: handling=lenient")
+	case path == pointer, len(d.ignored) >= maxIgnored, slices.Contains(d.ignored, path):
+	default:
 		d.ignored = append(d.ignored, path)
 	}
+	return nil
 }
 
 func (d *Decoder) timing() error {
@@ -147,6 +170,7 @@ func (d *Decoder) timing() error {
 		{"interval", (*Decoder).interval, true},
 		{"repeat-for", (*Decoder).repeatFor, true},
 		{"at", (*Decoder).at, true},
+		{"expires-after", (*Decoder).expiresAfter, true},
 	})
 	const interval, at = 1, 4
 	switch {
@@ -170,6 +194,13 @@ func (d *Decoder) repeatFor() (err error) {
 	return err
 }
 
+func (d *Decoder) expiresAfter() (err error) {
+	d.timer.ExpiresAfter, err = d.secondsFrom(timer.MinExpiry, timer.ExpiryRange())
+	return err
+}
+
+const thousandth = 3 // places behind the point
+
 // seconds reads a number of seconds, rounded up to the next millisecond.
 func (d *Decoder) seconds(pointer, name string) (time.Duration, error) {
 	text, ok, err := d.number(pointer)
@@ -179,7 +210,6 @@ func (d *Decoder) seconds(pointer, name string) (time.Duration, error) {
 	if !ok {
 		return 0, d.mistyped(pointer, name+"-type", name+" is not a number; give seconds as a JSON number, such as 30 or 0.25")
 	}
-	const thousandth = 3
 	ms, _, err := scaleDecimal(text, thousandth)
 	switch {
 	case errors.Is(err, errNegative):
@@ -190,43 +220,28 @@ func (d *Decoder) seconds(pointer, name string) (time.Duration, error) {
 	return time.Duration(ms) * time.Millisecond, nil
 }
 
-func (d *Decoder) callback() error {
-	const pointer = "/callback"
-	if !d.open(jsontext.KindBeginObject) {
-		return d.mistyped(pointer, "callback-type", "callback is not an object; give one with http")
-	}
-	for first := true; ; first = false {
-		kind, ok, err := d.member(pointer)
-		switch {
-		case err != nil:
-			return err
-		case !ok && first:
-			return refuse(pointer, "callback-kind", "callback is empty; give exactly one kind of callback: http")
-		case !ok:
-			return nil
-		case kind.String() != "http":
-			return refuse(pointer, "callback-kind", "callback has an unknown kind; give exactly one kind of callback: http")
-		case !first:
-			return duplicate(pointer + "/http")
-		}
-		if err := d.http(); err != nil {
-			return err
-		}
-	}
+// secondsFrom reads a number of seconds of at least least, rounded up to the next millisecond. Any other
+// value gets the refusal. Timer.Validate checks the upper bound.
+func (d *Decoder) secondsFrom(least time.Duration, refusal *timer.InvalidError) (time.Duration, error) {
+	ms, err := d.thousandths(least.Milliseconds(), refusal)
+	return time.Duration(ms) * time.Millisecond, err
 }
 
-func (d *Decoder) http() error {
-	_, err := d.object("/callback/http", "callback-http-type", "http is not an object; give one with uri", []field{
-		{"uri", func(d *Decoder) (err error) {
-			d.timer.Callback.URI, err = d.str("/callback/http/uri", "uri-type", "uri is not a string; give the absolute http or https URL to call")
-			return err
-		}, false},
-		{"opaque", func(d *Decoder) (err error) {
-			d.timer.Callback.Opaque, err = d.str("/callback/http/opaque", "opaque-type", "opaque is not a string; give the callback's body as one, or leave it out")
-			return err
-		}, true},
-	})
-	return err
+// thousandths reads a number of at least so many thousandths, rounded up to whole thousandths. Any other
+// value gets the refusal, and so does a number beyond that of the longest interval in seconds.
+func (d *Decoder) thousandths(least int64, refusal *timer.InvalidError) (int64, error) {
+	text, ok, err := d.number(refusal.Pointer)
+	switch {
+	case err != nil:
+		return 0, err
+	case !ok:
+		return 0, d.mistyped(refusal.Pointer, refusal.Code, refusal.Detail)
+	}
+	n, exact, err := scaleDecimal(text, thousandth)
+	if err != nil || n < least || n == least && !exact || n > timer.MaxInterval.Milliseconds() {
+		return 0, refusal
+	}
+	return n, nil
 }
 
 // str reads a string and copies the string.

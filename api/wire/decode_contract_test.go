@@ -59,6 +59,59 @@ func TestTimingOfBodies(t *testing.T) {
 	}
 }
 
+// The optional members of a callback, and expires-after.
+func TestMembersOfBodies(t *testing.T) {
+	for members, want := range map[string]timer.Callback{
+		`"method":"PUT"`: {Method: "PUT"},
+		`"method":null,"headers":null,"timeout":null,"retry":null`: {},
+		`"headers":{}`:                      {},
+		`"headers":{"X-B":"b: c","x-a":""}`: {Headers: "\r\nX-B: b: c\r\nx-a: "},
+		`"headers":{"X-\u0041":"\u0041"}`:   {Headers: "\r\nX-A: A"},
+		`"timeout":0.1`:                     {Timeout: 100 * time.Millisecond},
+		`"timeout":29.9999`:                 {Timeout: 30 * time.Second},
+		`"retry":{}`:                        {},
+		`"retry":{"attempts":8,"first":0.1,"factor":1.0001,"longest":86400}`:  {Retry: timer.Retry{Attempts: 8, First: 100 * time.Millisecond, Factor: 1.001, Longest: 24 * time.Hour}},
+		`"retry":{"attempts":null,"first":null,"factor":null,"longest":null}`: {},
+		`"retry":{"attempts":1e2,"factor":10}`:                                {Retry: timer.Retry{Attempts: 100, Factor: 10}},
+	} {
+		t.Run(members, func(t *testing.T) {
+			want.URI = "http://a/b"
+			asked, ignored, err := understand(apitest.WithHTTP(`"uri":"http://a/b",` + members))
+			if err != nil || len(ignored) > 0 || asked.Callback != want {
+				t.Errorf("have %+v, %v, %v; want %+v", asked.Callback, ignored, err, want)
+			}
+		})
+	}
+	asked, _, err := understand(apitest.WithCallback(`"timing":{"interval":1,"expires-after":300.0001}`))
+	if err != nil || asked.ExpiresAfter != 300001*time.Millisecond {
+		t.Errorf("expires-after: have %v, %v", asked.ExpiresAfter, err)
+	}
+}
+
+// Members that Timer.Validate refuses; refusals has the members that Decode refuses.
+func TestMembersOfBodiesAreRefused(t *testing.T) {
+	const http = "/callback/http/"
+	for members, want := range map[string][2]string{
+		`"method":"HEAD"`:             {"method-unknown", http + "method"},
+		`"method":"GET","opaque":"x"`: {"opaque-of-get", http + "opaque"},
+		`"timeout":30.001`:            {"timeout-range", http + "timeout"},
+		`"retry":{"first":0.05}`:      {"retry-range", http + "retry/first"},
+		`"retry":{"factor":0.5}`:      {"retry-range", http + "retry/factor"},
+		`"retry":{"longest":86401}`:   {"retry-range", http + "retry/longest"},
+	} {
+		t.Run(members, func(t *testing.T) {
+			_, _, err := understand(apitest.WithHTTP(`"uri":"http://a/b",` + members))
+			if refused, ok := errors.AsType[*timer.InvalidError](err); !ok || refused.Code != want[0] || refused.Pointer != want[1] {
+				t.Errorf("have %v, want %v", err, want)
+			}
+		})
+	}
+	_, _, err := understand(apitest.WithCallback(`"timing":{"interval":1,"expires-after":0.9}`))
+	if refused, ok := errors.AsType[*timer.InvalidError](err); !ok || refused.Code != "expires-range" || refused.Pointer != "/timing/expires-after" {
+		t.Errorf("expires-after: have %v", err)
+	}
+}
+
 func TestTimingOfBodiesIsRefused(t *testing.T) {
 	const interval, repeat = "/timing/interval", "/timing/repeat-for"
 	nines := strings.Repeat("9", 100)
@@ -140,7 +193,7 @@ func TestBatchSaysWhere(t *testing.T) {
 	before := `{"a":"é","timers" : [` + apitest.Due(1) + " ,\n"
 	place := func(skip int) string { return "at byte " + strconv.Itoa(len(before)+skip+1) }
 	for entry, skip := range map[string]int{"{\"a\":\"\xff\"}": 6, `{"a":["\ud800"]}`: 7, "{\"x\xff\":1}": 3} {
-		b, err := DecodeBatch([]byte(before+entry+"]}"), "")
+		b, err := DecodeBatch([]byte(before+entry+"]}"), "", Lenient)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -152,7 +205,7 @@ func TestBatchSaysWhere(t *testing.T) {
 		`{"a":nul}]}`: 8, "\xff]}": 0, `{"a":"\x"}]}`: 6, `1]}}`: 3, `1 2]}`: 2, "1],\"b\":[\"\xff\"]}": 9, "1],\"b\xff\":1}": 5,
 		apitest.Nest(maxParserDepth) + "]}": maxParserDepth - 2,
 	} {
-		_, err := DecodeBatch([]byte(before+rest), "")
+		_, err := DecodeBatch([]byte(before+rest), "", Lenient)
 		if err == nil || !strings.Contains(err.Error(), place(skip)) {
 			t.Errorf("%.20s: have %v, want %s", rest, err, place(skip))
 		}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"math/big"
 	"regexp"
 	"strconv"
@@ -52,7 +53,9 @@ func FuzzDecode(f *testing.F) {
 	f.Add([]byte(apitest.WithMore(`"~/é\ud83d\ude00":1,"statistics":{"tag-info":[{"x":0,"type":"T"}]}`)))
 	f.Add([]byte(apitest.WithCallback(`"timing":{"at":"2030-01-31T12:00:00.0001Z"}`)))
 	f.Add([]byte(apitest.WithCallback(`"timing":{"interval":1e-3,"repeat-for":0.30}`)))
-	pointer := regexp.MustCompile(`^$|^/timing(/interval|/repeat-for|/at)?$|^/callback(/http(/uri|/opaque)?)?$|^/reliability(/replication-factor)?$|^/statistics(/tag-info(/[0-9]+(/type|/count)?)?)?$`)
+	f.Add([]byte(apitest.WithHTTP(`"uri":"http://a/b","method":"PUT","headers":{"X-A":"b","Cookie":"c"},"timeout":2.5,"retry":{"attempts":8,"first":0.1,"factor":1.5,"longest":9,"x":1}`)))
+	f.Add([]byte(apitest.WithCallback(`"timing":{"interval":1,"expires-after":1e3}`)))
+	pointer := regexp.MustCompile(`^$|^/timing(/interval|/repeat-for|/at|/expires-after)?$|^/callback(/http(/uri|/opaque|/method|/headers(/([^~/]|~0)+)?|/timeout|/retry(/attempts|/first|/factor|/longest)?)?)?$|^/reliability(/replication-factor)?$|^/statistics(/tag-info(/[0-9]+(/type|/count)?)?)?$`)
 	known, mask := details(f)
 	f.Fuzz(func(t *testing.T, body []byte) {
 		before := string(body)
@@ -84,8 +87,35 @@ func checkDecoded(t *testing.T, body []byte, asked timer.Timer, ignored []string
 	timing, http := peer.object("timing"), peer.object("callback").object("http")
 	uri, _ := http["uri"].(string)
 	opaque, _ := http["opaque"].(string)
-	if asked.Callback != (timer.Callback{URI: uri, Opaque: opaque}) {
-		t.Fatalf("callback: have %q, want %q and %q", asked.Callback, uri, opaque)
+	method, _ := http["method"].(string)
+	if c := asked.Callback; c.URI != uri || c.Opaque != opaque || c.Method != method {
+		t.Fatalf("callback: have %+v, want %q, %q and %q", c, uri, opaque, method)
+	}
+	retry, _ := http["retry"].(map[string]any)
+	own := asked.Callback.Retry
+	for _, number := range []struct {
+		in    map[string]any
+		name  string
+		shift int64
+		have  int64
+	}{
+		{timing, "expires-after", 3, asked.ExpiresAfter.Milliseconds()}, {http, "timeout", 3, asked.Callback.Timeout.Milliseconds()},
+		{retry, "attempts", 0, int64(own.Attempts)}, {retry, "first", 3, own.First.Milliseconds()},
+		{retry, "factor", 3, int64(math.Round(own.Factor * 1000))}, {retry, "longest", 3, own.Longest.Milliseconds()},
+	} {
+		if given, ok := number.in[number.name].(json.Number); !ok && number.have != 0 || ok && !agrees(t, given.String(), number.shift, number.have) {
+			t.Fatalf("%s: have %d for %v", number.name, number.have, number.in[number.name])
+		}
+	}
+	named, _ := http["headers"].(map[string]any)
+	sent := 0
+	for name, value := range asked.Callback.Headers.All() {
+		if sent++; named[name] != value {
+			t.Fatalf("header %q: have %q, want %v", name, value, named[name])
+		}
+	}
+	if sent != len(named) {
+		t.Fatalf("%d headers, want %d", sent, len(named))
 	}
 	for name, have := range map[string]time.Duration{"interval": asked.Interval, "repeat-for": asked.RepeatFor} {
 		if number, ok := timing[name].(json.Number); !ok && have != 0 || ok && !agrees(t, number.String(), 3, have.Milliseconds()) {

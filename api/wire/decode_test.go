@@ -3,6 +3,7 @@ package wire
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -14,7 +15,7 @@ import (
 )
 
 // decode decodes with a new decoder.
-func decode(body []byte) (timer.Timer, []string, error) { return new(Decoder).Decode(body) }
+func decode(body []byte) (timer.Timer, []string, error) { return new(Decoder).Decode(body, Lenient) }
 
 // understand is decode and a check that the body's parts go together.
 func understand(body string) (timer.Timer, []string, error) {
@@ -243,6 +244,12 @@ func refusals() map[string][3]string {
 		"tag count string":       {apitest.WithMore(`"statistics":{"tag-info":[{"type":"A","count":"1"}]}`), "tag-info", entry + "/count"},
 		"tags without comma":     {apitest.WithMore(`"statistics":{"tag-info":[{"type":"A"}{"type":"B"}]}`), "body-syntax", ""},
 	}
+	for members, refusal := range memberRefusals() {
+		all[members] = [3]string{apitest.WithHTTP(`"uri":"http://a/b",` + members), refusal[0], "/callback/http/" + refusal[1]}
+	}
+	for _, expires := range []string{"0", "-1", `"300"`, "3153600000.001", "1e400"} {
+		all["expires "+expires] = [3]string{timing(`"interval":1,"expires-after":` + expires), "expires-range", "/timing/expires-after"}
+	}
 	for _, factor := range []string{"0", "17", "-1", "1.5", "1e99", "0.1"} {
 		all["factor "+factor] = [3]string{apitest.WithMore(`"reliability":{"replication-factor":` + factor + `}`), "replication-factor-range", rf}
 	}
@@ -250,6 +257,50 @@ func refusals() map[string][3]string {
 		all["count "+count] = [3]string{apitest.WithMore(`"statistics":{"tag-info":[{"type":"A","count":` + count + `}]}`), "tag-info", entry + "/count"}
 	}
 	return all
+}
+
+// memberRefusals are members of http that are refused, with code and the end of the pointer.
+func memberRefusals() map[string][2]string {
+	many := strings.Repeat(`"X-%d":"",`, timer.MaxHeaders+1)
+	for i := range timer.MaxHeaders + 1 {
+		many = strings.Replace(many, "%d", strconv.Itoa(i), 1)
+	}
+	long := `"A":"` + strings.Repeat("v", 4<<10) + `"`
+	long += strings.Replace(","+long, "A", "B", 1) + strings.Replace(","+long, "A", "C", 1) + strings.Replace(","+long, "A", "D", 1)
+	return map[string][2]string{
+		`"method":""`:                        {"method-unknown", "method"},
+		`"method":1`:                         {"method-unknown", "method"},
+		`"headers":[]`:                       {"headers-type", "headers"},
+		`"headers":"X-A: b"`:                 {"headers-type", "headers"},
+		`"headers":{"X-A":1}`:                {"headers-type", "headers/X-A"},
+		`"headers":{"X-A":null}`:             {"headers-type", "headers/X-A"},
+		`"headers":{"X-A":["b"]}`:            {"headers-type", "headers/X-A"},
+		`"headers":{"X-A":"\ud800"}`:         {"string-surrogate", "headers/X-A"},
+		`"headers":{"X A":"b"}`:              {"header-name", "headers"},
+		`"headers":{"":"b"}`:                 {"header-name", "headers"},
+		`"headers":{"X-A":"b","x-a":"c"}`:    {"header-name", "headers"},
+		`"headers":{"X-A":"b","X-A":"b"}`:    {"header-name", "headers"},
+		`"headers":{"X-A":"b\r\nc"}`:         {"header-value", "headers/X-A"},
+		`"headers":{"X~B":" b"}`:             {"header-value", "headers/X~0B"},
+		`"headers":{"Host":"b"}`:             {"header-reserved", "headers/Host"},
+		`"headers":{"Cookie":"***"}`:         {"header-redacted", "headers/Cookie"},
+		`"headers":{` + many + `"X-A":"b"}`:  {"headers-long", "headers"},
+		`"headers":{` + long + `}`:           {"headers-long", "headers"},
+		`"headers":{"X-A":"b"},"headers":{}`: {"member-duplicate", "headers"},
+		`"timeout":0`:                        {"timeout-range", "timeout"},
+		`"timeout":-1`:                       {"timeout-range", "timeout"},
+		`"timeout":1e400`:                    {"timeout-range", "timeout"},
+		`"timeout":"2"`:                      {"timeout-range", "timeout"},
+		`"retry":5`:                          {"retry-range", "retry"},
+		`"retry":{"attempts":0}`:             {"retry-range", "retry/attempts"},
+		`"retry":{"attempts":1.5}`:           {"retry-range", "retry/attempts"},
+		`"retry":{"attempts":101}`:           {"retry-range", "retry/attempts"},
+		`"retry":{"attempts":"5"}`:           {"retry-range", "retry/attempts"},
+		`"retry":{"first":-1}`:               {"retry-range", "retry/first"},
+		`"retry":{"factor":true}`:            {"retry-range", "retry/factor"},
+		`"retry":{"longest":1e99}`:           {"retry-range", "retry/longest"},
+		`"retry":{"first":1,"first":1}`:      {"member-duplicate", "retry/first"},
+	}
 }
 
 func TestDecodeRefuses(t *testing.T) {
@@ -274,7 +325,7 @@ func TestDecodersAreReused(t *testing.T) {
 	var reused Decoder
 	for name, tc := range refusals() {
 		for _, body := range []string{tc[0], good, apitest.Simple} {
-			asked, ignored, err := reused.Decode([]byte(body))
+			asked, ignored, err := reused.Decode([]byte(body), Lenient)
 			wantTimer, wantIgnored, wantErr := decode([]byte(body))
 			if diff := cmp.Diff([]any{wantTimer, wantIgnored, wantErr}, []any{asked, ignored, err}); diff != "" {
 				t.Fatalf("%s: %.100s (-want +have):\n%s", name, body, diff)

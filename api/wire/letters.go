@@ -3,6 +3,7 @@ package wire
 import (
 	"regexp"
 	"strconv"
+	"strings"
 
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
@@ -86,11 +87,25 @@ var userOf = regexp.MustCompile(`(?i)(https?:\\?/\\?/)[^/?#"\s]*@`)
 // ReplaceUsers replaces user, password and @ in all URLs of a text.
 func ReplaceUsers(text, by string) string { return userOf.ReplaceAllString(text, "${1}"+by) }
 
+// valueOf finds the values of a JSON object that are strings.
+var valueOf = regexp.MustCompile(`(:\s*")(?:[^"\\]|\\.)*`)
+
+// hideSecrets replaces all secrets in the text of a record that can't be read: users and passwords, and
+// every string from the headers on, since the names may be damaged.
+func hideSecrets(text string) string {
+	text = ReplaceUsers(text, timer.RedactedUser+"@")
+	at := strings.Index(text, `"headers"`)
+	if at < 0 {
+		return text
+	}
+	return text[:at] + valueOf.ReplaceAllString(text[at:], "${1}"+timer.RedactedValue)
+}
+
 // ViewWholeLetter is a letter as the listener shows a single letter.
 func ViewWholeLetter(l *store.Letter) LetterView {
 	view := viewLetter(l)
 	if l.Err != nil {
-		view.Text = ReplaceUsers(l.Text, timer.RedactedUser+"@")
+		view.Text = hideSecrets(l.Text)
 		return view
 	}
 	asked := viewTimer(&l.Record.Timer)

@@ -89,13 +89,25 @@ type (
 		Interval  json.RawMessage `json:"interval,omitempty"`
 		RepeatFor json.RawMessage `json:"repeat-for,omitempty"`
 		At        string          `json:"at,omitempty"`
+		Expires   json.RawMessage `json:"expires-after,omitempty"`
 	}
 	callbackView struct {
 		HTTP httpView `json:"http"`
 	}
+	// httpView has the optional members as the client gave the members. Secrets are hidden.
 	httpView struct {
-		URI    string `json:"uri"`
-		Opaque string `json:"opaque"`
+		URI     string          `json:"uri"`
+		Opaque  string          `json:"opaque"`
+		Method  string          `json:"method,omitempty"`
+		Headers json.RawMessage `json:"headers,omitempty"`
+		Timeout json.RawMessage `json:"timeout,omitempty"`
+		Retry   *retryView      `json:"retry,omitempty"`
+	}
+	retryView struct {
+		Attempts int             `json:"attempts,omitempty"`
+		First    json.RawMessage `json:"first,omitempty"`
+		Factor   float64         `json:"factor,omitempty"`
+		Longest  json.RawMessage `json:"longest,omitempty"`
 	}
 	reliabilityView struct {
 		ReplicationFactor int `json:"replication-factor"`
@@ -143,7 +155,33 @@ func viewTimer(t *timer.Timer) TimerView {
 }
 
 func viewCallback(t *timer.Timer) callbackView {
-	return callbackView{httpView{URI: t.Callback.Redacted(), Opaque: t.Callback.Opaque}}
+	c := &t.Callback
+	view := httpView{URI: c.Redacted(), Opaque: c.Opaque, Method: c.Method, Headers: headersOf(c.Headers.Redacted()), Timeout: secondsOf(c.Timeout)}
+	if r := c.Retry; r != (timer.Retry{}) {
+		view.Retry = &retryView{r.Attempts, secondsOf(r.First), r.Factor, secondsOf(r.Longest)}
+	}
+	return callbackView{view}
+}
+
+// secondsOf is nil for an absent duration.
+func secondsOf(d time.Duration) json.RawMessage {
+	if d == 0 {
+		return nil
+	}
+	return formatSeconds(d)
+}
+
+// headersOf is an object in the order of the headers; nil without headers.
+func headersOf(headers timer.Headers) (object json.RawMessage) {
+	delim := byte('{')
+	for name, value := range headers.All() {
+		object = append(appendString(append(object, delim), name), ':')
+		object, delim = appendString(object, value), ','
+	}
+	if object != nil {
+		object = append(object, '}')
+	}
+	return object
 }
 
 // viewTags is nil without tags.
@@ -160,9 +198,9 @@ func viewTags(tags []timer.Tag) *statisticsView {
 
 func viewTiming(t *timer.Timer) timingView {
 	if !t.At.IsZero() {
-		return timingView{At: formatInstant(t.At)}
+		return timingView{At: formatInstant(t.At), Expires: secondsOf(t.ExpiresAfter)}
 	}
-	view := timingView{Interval: formatSeconds(t.Interval)}
+	view := timingView{Interval: formatSeconds(t.Interval), Expires: secondsOf(t.ExpiresAfter)}
 	if t.RepeatFor != 0 {
 		view.RepeatFor = formatSeconds(t.RepeatFor)
 	}

@@ -29,6 +29,7 @@ type (
 		Interval       json.RawMessage `json:"interval"`
 		RepeatFor      json.RawMessage `json:"repeat-for"`
 		At             string          `json:"at,omitempty"`
+		Expires        json.RawMessage `json:"expires-after,omitempty"`
 		Due            string          `json:"due"` // the place in the list
 	}
 	resyncReliabilityView struct {
@@ -53,7 +54,8 @@ func viewResynced(t *resync.Entry, view string) resyncedView {
 	v.Timer = resyncTimerView{
 		Timing: resyncTimingView{
 			StartTime: uint32(r.Start.UnixMilli()), SequenceNumber: r.State.Seq - 1, //nolint:gosec // modulo 2^32
-			Interval: formatSeconds(r.Timer.Interval), RepeatFor: formatSeconds(r.Timer.RepeatFor), Due: formatInstant(t.At),
+			Interval: formatSeconds(r.Timer.Interval), RepeatFor: formatSeconds(r.Timer.RepeatFor),
+			Expires: secondsOf(r.Timer.ExpiresAfter), Due: formatInstant(t.At),
 		},
 		Callback:    viewCallback(&r.Timer),
 		Reliability: resyncReliabilityView{ClusterViewID: view, Replicas: t.Replicas, ReplicationFactor: r.Timer.ReplicationFactor},

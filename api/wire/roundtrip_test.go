@@ -33,9 +33,13 @@ func drawRequest(t *rapid.T) object {
 		at := time.UnixMilli(rapid.Int64Range(0, 4e12).Draw(t, "at"))
 		timing["at"] = at.In(time.FixedZone("", 60*rapid.IntRange(-1439, 1439).Draw(t, "offset"))).Format(time.RFC3339Nano)
 	}
+	http := object{"uri": "http://host/" + rapid.StringMatching(`([a-z"<&é]|%[0-9a-fA-F]{2}){0,5}`).Draw(t, "path"), "opaque": text.Draw(t, "opaque")}
+	if rapid.Bool().Draw(t, "more") {
+		drawMore(t, timing, http)
+	}
 	request := object{
 		"timing":      timing,
-		"callback":    object{"http": object{"uri": "http://host/" + rapid.StringMatching(`([a-z"<&é]|%[0-9a-fA-F]{2}){0,5}`).Draw(t, "path"), "opaque": text.Draw(t, "opaque")}},
+		"callback":    object{"http": http},
 		"reliability": object{"replication-factor": json.Number(strconv.Itoa(rapid.IntRange(1, 16).Draw(t, "factor")))},
 	}
 	var tags []any
@@ -46,6 +50,28 @@ func drawRequest(t *rapid.T) object {
 		request["statistics"] = object{"tag-info": tags}
 	}
 	return request
+}
+
+// drawMore adds optional members.
+func drawMore(t *rapid.T, timing, http object) {
+	number := func(pattern, name string) json.Number {
+		return json.Number(rapid.StringMatching(pattern).Draw(t, name))
+	}
+	const thousandths = `(\.[0-9]{0,2}[1-9])?`
+	timing["expires-after"] = number(`[1-9][0-9]{0,5}`+thousandths, "expires")
+	http["method"] = rapid.SampledFrom([]string{"POST", "PUT", "PATCH", "DELETE"}).Draw(t, "method")
+	http["timeout"] = number(`(0\.[1-9]|[12]?[1-9]`+thousandths+`)`, "timeout")
+	headers := object{}
+	for range rapid.IntRange(0, 4).Draw(t, "headers") {
+		headers[rapid.StringMatching(`[A-Z!#$%&'*+.^|~-][0-9]{1,4}`).Draw(t, "name")] = rapid.StringMatching(`([!-~]([ -~\t]*[!-~])?)?`).Draw(t, "value")
+	}
+	if len(headers) > 0 {
+		http["headers"] = headers
+	}
+	http["retry"] = object{
+		"attempts": json.Number(strconv.Itoa(rapid.IntRange(1, 100).Draw(t, "attempts"))), "first": number(`[1-9][0-9]{0,2}`+thousandths, "first"),
+		"factor": number(`[1-9]`+thousandths, "growth"), "longest": number(`[1-9][0-9]{0,3}`+thousandths, "longest"),
+	}
 }
 
 // GET shows the meaning of every valid request. A request made of GET's answer makes the same
@@ -201,7 +227,7 @@ func (w *writer) object(pointer string, members object) {
 		names = append(names, name)
 	}
 	slices.Sort(names)
-	if pointer != "/callback" { // an unknown member there would be another kind
+	if pointer != "/callback" && pointer != "/callback/http/headers" { // a member there would be another kind, or a header
 		names = append(names, rapid.SliceOfNDistinct(unknownName(), 0, 2, rapid.ID[string]).Draw(w.t, "unknown")...)
 	}
 	w.text.WriteByte('{')

@@ -20,6 +20,7 @@ import (
 	"chronos/api"
 	"chronos/api/tokens"
 	"chronos/api/transport"
+	"chronos/api/wire"
 	"chronos/cmd/internal/environment"
 	"chronos/cmd/internal/localtoken"
 	"chronos/cmd/internal/operator"
@@ -135,6 +136,9 @@ func (n *node) serve(cfg environment.Node, shared files, registry *prometheus.Re
 	}
 	admin := api.AdminConfig{
 		Ready: n.ready, Hosts: cfg.AdminHosts, Topology: operator.Operator{Store: n.store}, Letters: n.engine.Letters(n.store), Gatherer: registry, Log: n.log,
+	}
+	if cfg.Strict {
+		public.Unknown = wire.Strict
 	}
 	if n.tokens != nil { // an interface that holds a nil pointer is not nil
 		public.Authorizer, admin.Authorizer = n.tokens, n.tokens

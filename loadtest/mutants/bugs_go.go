@@ -33,7 +33,7 @@ func firingBugs() []bug {
 		},
 		{
 			Name: "no-jitter", What: "Retries have no jitter.",
-			Edits: []edit{{"backoff", "dispatch", "return rand.N(longestBackoff(attempt) + 1)", "return longestBackoff(attempt) + 0*rand.N(longestBackoff(attempt)+1)"}},
+			Edits: []edit{{"backoff", "dispatch", "return rand.N(r.Pause(attempt) + 1)", "return r.Pause(attempt) + 0*rand.N(r.Pause(attempt)+1)"}},
 			Hints: []hint{{Package: "scheduler/dispatch", Run: "TestBackoffIsFullJitterUpToItsCap"}},
 		},
 		{

@@ -107,7 +107,7 @@ func outcomeBugs() []bug {
 		},
 		{
 			Name: "told-end-of-another-pop", What: "The end that another node tells removes a copy that waits for another pop.",
-			Edits: []edit{{"over", "merge.lua", "string.sub(record, 1, 31) ~= '1L' .. string.sub(head, 3, 31)", "string.sub(record, 1, 19) ~= '1L' .. string.sub(head, 3, 19)"}},
+			Edits: []edit{{"over", "merge.lua", "string.sub(record, 2, 31) ~= 'L' .. string.sub(head, 3, 31)", "string.sub(record, 2, 19) ~= 'L' .. string.sub(head, 3, 19)"}},
 			Hints: []hint{{Package: "redisstore", Run: "TestContractMini"}},
 		},
 		{

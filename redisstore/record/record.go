@@ -35,6 +35,10 @@ type Record struct {
 	body          string // JSON; "" of a tombstone
 }
 
+// The formats of records, digits. A live record of the second format has members that the first format does not
+// have. A chronos that knows only the first format leaves the record alone: without the members a callback would be wrong.
+const firstFormat, lastFormat = '1', '2'
+
 // stateWidth is the width of the format, the state's letter, version, sequence number and attempt together;
 // headWidth is the width of the head.
 const stateWidth, headWidth = 35, 71
@@ -53,7 +57,7 @@ func ParseHead(s string) (Record, error) {
 // later reports whether a later chronos has written the record. A record of any format begins with a digit for the format, a
 // letter for the state, and the version.
 func later(s string) bool {
-	if len(s) < 20 || s[0] < '2' || s[0] > '9' || s[1] < 'A' || s[1] > 'Z' || s[2] != ' ' || s[19] != ' ' {
+	if len(s) < 20 || s[0] <= lastFormat || s[0] > '9' || s[1] < 'A' || s[1] > 'Z' || s[2] != ' ' || s[19] != ' ' {
 		return false
 	}
 	_, err := timer.ParseVersion(s[3:19])
@@ -72,7 +76,7 @@ func parseHead(s string) (Record, error) {
 	for _, i := range [...]int{2, 19, 31, 35, 38, 41, 55} {
 		p.require(i, s[i] == ' ')
 	}
-	p.require(0, s[0] == '1')
+	p.require(0, s[0] >= firstFormat && s[0] <= lastFormat)
 	p.require(1, s[1] == 'L' || s[1] == 'T')
 	p.require(56, s[56] == '+' || s[56] == '-')
 	r := Record{

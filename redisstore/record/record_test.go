@@ -389,7 +389,7 @@ func FuzzPlainSpecification(f *testing.F) {
 		if err := json.Unmarshal([]byte(body), &want); err != nil {
 			t.Fatalf("%q was read as plain, and is no JSON: %v", body, err)
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
+		if diff := cmp.Diff(want, got, cmp.AllowUnexported(specification{})); diff != "" {
 			t.Errorf("%q (-library +plain):\n%s", body, diff)
 		}
 	})
@@ -423,6 +423,41 @@ func BenchmarkReadRecord(b *testing.B) {
 		}
 		if _, err := rec.Scheduled("key"); err != nil {
 			b.Fatal(err)
+		}
+	}
+}
+
+// What a Redis holds is checked like a client's request: nothing in a record can end a line of a callback's
+// head, or exceed the bounds.
+func TestHostileSpecifications(t *testing.T) {
+	parse := func(members string) (timer.Timer, error) {
+		rec, err := Parse(`2L 0000000000000001 00000000001 000 00 02 0000000000002 +00000000000001 {"uri":"http://h",` + members + `}`)
+		if err != nil {
+			return timer.Timer{}, err
+		}
+		got, err := rec.Scheduled("k")
+		return got.Timer, err
+	}
+	got, err := parse(`"method":"PUT","headers":{"X-A":"b","Cookie":"c"},"timeout_ms":100,"retry":{"attempts":1},"expires_after_ms":1000`)
+	if err != nil || got.Callback.Headers != "\r\nX-A: b\r\nCookie: c" {
+		t.Fatalf("a good one: %+v, %v", got.Callback, err)
+	}
+	many := `"headers":{"X":""`
+	for i := range timer.MaxHeaders {
+		many += fmt.Sprintf(`,"X-%d":""`, i)
+	}
+	for _, members := range []string{
+		`"method":"GET / HTTP/1.1\r\nX: y"`, `"method":"get"`, `"method":1`, `"method":"GET","opaque":"body"`,
+		`"headers":{"X":"a\r\n\r\nPOST /"}`, `"headers":{"X\r\nY":"a"}`, `"headers":{"":"a"}`, `"headers":{"Host":"a"}`, `"headers":{"X":"a","x":"b"}`,
+		`"headers":{"X":1}`, `"headers":{"X":null}`, `"headers":{"X":{}}`, `"headers":[]`, `"headers":"X: a"`, many + "}",
+		`"timeout_ms":-1`, `"timeout_ms":30001`, `"timeout_ms":1`, `"timeout_ms":9e18`, `"retry":{"attempts":-1}`, `"retry":{"attempts":101}`, `"retry":{"first_ms":1}`,
+		`"retry":{"factor":1e308}`, `"retry":{"factor":0.1}`, `"retry":{"longest_ms":-5}`, `"expires_after_ms":-1500`, `"expires_after_ms":9223372036854775807`,
+		`"repeat_for_ms":-1`,
+	} {
+		if got, err := parse(members); !errors.Is(err, ErrMalformed) {
+			t.Errorf("%s: %+v, %v; want ErrMalformed", members, got.Callback, err)
+		} else if strings.Contains(err.Error(), "POST") {
+			t.Errorf("%s: the error repeats the record: %v", members, err)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package record
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -16,10 +17,98 @@ import (
 // specification is the JSON of a record: all that the head doesn't hold, with defaults left out.
 type specification struct {
 	URI         string `json:"uri"`
-	Opaque      string `json:"opaque,omitempty"`
-	RepeatForMs int64  `json:"repeat_for_ms,omitempty"`
-	AtMs        *int64 `json:"at_ms,omitempty"`
+	Opaque      string `json:"opaque"`
+	RepeatForMs int64  `json:"repeat_for_ms"`
+	AtMs        *int64 `json:"at_ms"`
+	members
 }
+
+// members are the members that only records of the second format have.
+type members struct {
+	ExpiresAfterMs int64   `json:"expires_after_ms,omitempty"`
+	Method         string  `json:"method,omitempty"`
+	Headers        headers `json:"headers,omitempty"`
+	TimeoutMs      int64   `json:"timeout_ms,omitempty"`
+	Retry          retry   `json:"retry,omitzero"`
+}
+
+type retry struct {
+	Attempts  int     `json:"attempts,omitempty"`
+	FirstMs   int64   `json:"first_ms,omitempty"`
+	Factor    float64 `json:"factor,omitempty"`
+	LongestMs int64   `json:"longest_ms,omitempty"`
+}
+
+// headers are a JSON object of headers.
+type headers timer.Headers
+
+// MarshalJSON writes the headers in their order.
+func (h headers) MarshalJSON() (object []byte, err error) {
+	delim := byte('{')
+	for name, value := range timer.Headers(h).All() {
+		if object, err = jsontext.AppendQuote(append(object, delim), name); err == nil {
+			object, err = jsontext.AppendQuote(append(object, ':'), value)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("encode headers: %w", err)
+		}
+		delim = ','
+	}
+	return append(object, '}'), nil
+}
+
+// UnmarshalJSON reads the headers in the order of the object, and refuses headers that may not be sent.
+// The error does not repeat the headers, which may be secrets.
+func (h *headers) UnmarshalJSON(text []byte) error {
+	d := jsontext.NewDecoder(bytes.NewReader(text))
+	if begin, err := d.ReadToken(); err != nil || begin.Kind() != jsontext.KindBeginObject {
+		return ErrMalformed
+	}
+	all := timer.Headers("")
+	for d.PeekKind() == jsontext.KindString {
+		name, err := textOf(d)
+		if err != nil {
+			return err
+		}
+		value, err := textOf(d)
+		if err != nil {
+			return err
+		}
+		with, refused := all.With(name, value)
+		if refused != nil {
+			return ErrMalformed
+		}
+		all = with
+	}
+	*h = headers(all)
+	return nil
+}
+
+func textOf(d *jsontext.Decoder) (string, error) {
+	token, err := d.ReadToken()
+	if err != nil || token.Kind() != jsontext.KindString {
+		return "", ErrMalformed
+	}
+	return token.String(), nil
+}
+
+func membersOf(t *timer.Timer) members {
+	c, r := &t.Callback, &t.Callback.Retry
+	return members{
+		ExpiresAfterMs: t.ExpiresAfter.Milliseconds(), Method: c.Method, Headers: headers(c.Headers), TimeoutMs: c.Timeout.Milliseconds(),
+		Retry: retry{r.Attempts, r.First.Milliseconds(), r.Factor, r.Longest.Milliseconds()},
+	}
+}
+
+func (m *members) addTo(t *timer.Timer) {
+	t.ExpiresAfter = Milliseconds(m.ExpiresAfterMs)
+	c, r := &t.Callback, &m.Retry
+	c.Method, c.Headers, c.Timeout = m.Method, timer.Headers(m.Headers), Milliseconds(m.TimeoutMs)
+	c.Retry = timer.Retry{Attempts: r.Attempts, First: Milliseconds(r.FirstMs), Factor: r.Factor, Longest: Milliseconds(r.LongestMs)}
+}
+
+// hasMembers reports whether the timer has members of the second format.
+func hasMembers(t *timer.Timer) bool { return t.ExpiresAfter != 0 || !t.Callback.Plain() }
 
 // plainSpecification reads most specifications: only fields that appendSpecification writes, with strings free of
 // escapes. Every other specification is left to a JSON library.
@@ -76,6 +165,13 @@ func appendSpecification(b []byte, t *timer.Timer) ([]byte, error) {
 	if !t.At.IsZero() {
 		b = strconv.AppendInt(append(b, `,"at_ms":`...), t.At.UnixMilli(), 10)
 	}
+	if hasMembers(t) {
+		text, err := json.Marshal(membersOf(t))
+		if err != nil {
+			return nil, fmt.Errorf("encode specification: %w", err)
+		}
+		b = append(append(b, ','), text[1:len(text)-1]...)
+	}
 	return append(b, '}'), nil
 }
 
@@ -93,6 +189,10 @@ func (r Record) timer() (timer.Timer, error) {
 		ReplicationFactor: r.RF,
 		Callback:          timer.Callback{URI: spec.URI, Opaque: spec.Opaque},
 		Tags:              r.tags,
+	}
+	spec.addTo(&t)
+	if t.RepeatFor < 0 || hasMembers(&t) && (t.CheckExpiry() != nil || t.Callback.CheckMembers() != nil) {
+		return timer.Timer{}, fmt.Errorf("%w: a member of the specification is out of bounds", ErrMalformed)
 	}
 	if spec.AtMs != nil {
 		t.At = time.UnixMilli(*spec.AtMs).UTC()

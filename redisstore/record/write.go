@@ -61,6 +61,9 @@ const typicalRecord = 256 // bytes
 // is "" where the head holds the start already: for a client's instant, and for an unchanged grid.
 func headOf(w *store.Write) (head []byte, startMs any) {
 	head = appendHead(make([]byte, 0, headWidth), w)
+	if specifies(w) && hasMembers(w.Timer) {
+		head[0] = lastFormat
+	}
 	if w.Timer == nil || w.Kind == store.WriteNext || w.Kind == store.WriteRank {
 		return appendStart(head, 0), ""
 	}
@@ -146,10 +149,15 @@ func appendRest(b []byte, w *store.Write) ([]byte, error) {
 	if w.State.Ended && len(w.Away) > 0 { // only an end names the copies that missed the end
 		b = appendAway(append(b, " away="...), w.Away)
 	}
-	if w.State.Ended || w.Timer == nil || w.Kind == store.WriteNext || w.Kind == store.WriteRank {
+	if !specifies(w) {
 		return b, nil
 	}
 	return appendSpecification(append(b, ' '), w.Timer)
+}
+
+// specifies reports whether the write's record has a specification.
+func specifies(w *store.Write) bool {
+	return !w.State.Ended && w.Timer != nil && w.Kind != store.WriteNext && w.Kind != store.WriteRank
 }
 
 // appendFailure appends node:at_ms:reason. An @ stands for a time that the shard has to fill in.

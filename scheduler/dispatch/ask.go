@@ -96,7 +96,7 @@ func questions(batch []*claim) (asks []question) {
 func questionsOf(batch []*claim) (asks []question) {
 	for _, c := range batch {
 		for _, p := range c.witnesses() {
-			if p.Shard.Away() {
+			if p.Shard.AwayFor(c.Record.Timer.Callback.Timeout) {
 				continue
 			}
 			i := 0
@@ -130,10 +130,10 @@ func (c *claim) witnesses() []shard.Place {
 }
 
 // leftToOthers reports whether another node reaches a shard of the timer that this node does not
-// reach (rule "do without silent shards"). The other node polls these partitions, since this node
+// reach, and may be calling back (rule "do without silent shards"). The other node polls these partitions, since this node
 // lacks a shard.
 func (c *claim) leftToOthers() bool {
-	return c.overdue() < timing.LeftToOthers &&
+	return c.overdue() < timing.LeftToOthers+c.beyond() &&
 		slices.ContainsFunc(c.witnesses(), func(p shard.Place) bool { return c.lane.shard.OtherReaches(p.Shard) })
 }
 
@@ -163,9 +163,9 @@ const laterPause = time.Second
 // weigh notes in each claim the newest state that is newer than the claim's state, and how long
 // the claim waits for other copies.
 func (q *question) weigh() {
-	if q.err != nil && !errors.Is(q.err, timer.ErrRefused) && !q.shard.Away() {
+	if q.err != nil && !errors.Is(q.err, timer.ErrRefused) {
 		for _, c := range q.claims {
-			c.other.unanswered = true
+			c.other.unanswered = !q.shard.AwayFor(c.Record.Timer.Callback.Timeout)
 		}
 	}
 	for i := range q.differences {

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"time"
 
 	"chronos/scheduler/shard"
@@ -23,6 +24,8 @@ type claim struct {
 	weight  int  // in credit
 	waiting bool // for a slot; guarded by slots
 	waits   int  // number of waits for a slot so far; changed only in take
+
+	long bool // the callback lasts for long
 
 	other    otherCopy     // what the other copies say
 	asked    time.Duration // since boot, when the other copies were last asked; 0 if there are none
@@ -47,6 +50,25 @@ type turn struct {
 }
 
 func (c *claim) pops() int { return c.Record.Timer.Pops() }
+
+// renews reports whether the fence is renewed while the callback lasts.
+func (c *claim) renews() bool {
+	config := c.lane.d.config
+	return config.Renew || c.Record.Timer.Callback.Timeout > config.Limit
+}
+
+// beyond is how much longer the callback may last than callbacks whose fences are not renewed.
+func (c *claim) beyond() time.Duration {
+	return max(c.Record.Timer.Callback.Timeout-c.lane.d.config.Limit, 0)
+}
+
+// policy is the timer's own policy for retries, with the node's number of attempts if the timer asks
+// for none.
+func (c *claim) policy() timer.Retry {
+	r := c.Record.Timer.Callback.Retry
+	r.Attempts = cmp.Or(r.Attempts, c.lane.d.config.Attempts)
+	return r
+}
 
 // settle hands the claim to the loop that writes the outcome.
 func (c *claim) settle(o store.Settlement) {
@@ -127,12 +149,18 @@ func (c *claim) due() time.Time {
 	return c.at(r.Start.Add(time.Duration(r.State.Seq) * r.Timer.Interval).UnixMilli())
 }
 
-// retryDue is when a retry of the pop came due at the latest; the zero time without a retry.
+// retryDue is when a retry of the pop came due at the latest; the zero time without a retry. The copy
+// waits for the retry, or for the end of a lease after the retry.
 func (c *claim) retryDue() time.Time {
-	if r := &c.Record; r.State.Attempt > 0 && r.Failure.Node != "" {
-		return c.at(r.Failure.At.Add(longestBackoff(r.State.Attempt)).UnixMilli())
+	r := &c.Record
+	if r.State.Attempt == 0 || r.Failure.Node == "" {
+		return time.Time{}
 	}
-	return time.Time{}
+	latest, waited := c.at(r.Failure.At.Add(r.Timer.Callback.Retry.Pause(r.State.Attempt)).UnixMilli()), c.look.Add(-c.own.Offset(c.skew()))
+	if waited.Before(latest) {
+		return waited
+	}
+	return latest
 }
 
 // early reports whether the copy is looked at before the turn of its rank: the copy had a better

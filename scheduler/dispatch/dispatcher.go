@@ -95,9 +95,10 @@ func (d *Dispatcher) Work(ctx context.Context, sh *shard.Shard, loops *sync.Wait
 	d.lanes.Of(sh).work(ctx, loops)
 }
 
-// Leave waits until no claim of a removed shard is in hand, or ctx has ended.
+// Leave waits until no claim of a removed shard is in hand, as long as callbacks may last and settling
+// may take.
 func (d *Dispatcher) Leave(ctx context.Context, sh *shard.Shard) {
-	d.lanes.Of(sh).credit.Settled(ctx)
+	d.settled(ctx, d.lanes.Of(sh))
 	d.lanes.Forget(sh)
 }
 
@@ -116,19 +117,54 @@ func (l *lane) work(ctx context.Context, loops *sync.WaitGroup) {
 	l.held.fences.DrainLate(ctx, d.config.Awake, loops, d.pace.Wait, l.fenceHeld)
 	l.held.settlements.DrainLate(ctx, d.config.Awake, loops, flow.AtMost(maxSettlements), l.settleHeld)
 	l.adoptions.DrainLate(ctx, d.config.Awake, loops, flow.AtMost(maxSettlements), l.adopt)
-	if d.config.Renew {
-		loops.Go(func() { l.renew(ctx) })
-	}
+	loops.Go(func() { l.renew(ctx) })
 	loops.Go(func() { l.graves.Drain(ctx, flow.AtMost(maxSettlements), l.bury) })
 }
 
-// Finish waits until all claims are settled, or ctx has ended.
+// Finish waits until all claims are settled, as long as callbacks may last and settling may take.
 func (d *Dispatcher) Finish(ctx context.Context) {
+	var lanes []*lane
 	for _, sh := range d.shards.All() {
-		l := d.lanes.Of(sh)
-		if !l.credit.Settled(ctx) {
-			sh.Log.Warn("stopped with unsettled callbacks; other nodes take them over when their leases end",
-				"callbacks", l.credit.InHand())
+		lanes = append(lanes, d.lanes.Of(sh))
+	}
+	if d.settled(ctx, lanes...) {
+		return
+	}
+	for _, l := range lanes {
+		if n := l.credit.InHand(); n > 0 {
+			l.shard.Log.Warn("stopped with unsettled callbacks; other nodes take them over when their leases end", "callbacks", n)
+		}
+	}
+}
+
+// settled waits until all claims of the lanes are settled, and reports whether they are. Callbacks may
+// begin for Limit yet, and those with a time limit of their own may last for longer.
+func (d *Dispatcher) settled(ctx context.Context, lanes ...*lane) bool {
+	longest := func() (left time.Duration) {
+		for _, l := range lanes {
+			left = max(left, time.Until(l.renewals.last()))
+		}
+		return left
+	}
+	wait := func(patience time.Duration) bool {
+		bounded, cancel := context.WithTimeout(ctx, patience)
+		defer cancel()
+		for _, l := range lanes {
+			if !l.credit.Settled(bounded) {
+				return false
+			}
+		}
+		return true
+	}
+	if wait(d.config.Limit) {
+		return true
+	}
+	for left := longest(); ; left = longest() {
+		if wait(left + d.config.Settling) {
+			return true
+		}
+		if ctx.Err() != nil || longest() <= 0 {
+			return false
 		}
 	}
 }

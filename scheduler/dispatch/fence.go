@@ -6,6 +6,7 @@ import (
 
 	"chronos/scheduler/awake"
 	"chronos/scheduler/store"
+	"chronos/scheduler/timer"
 	"chronos/scheduler/timing"
 )
 
@@ -85,18 +86,19 @@ func (l *lane) fenceWithin(ctx context.Context, batch []*claim, patience time.Du
 	live := make([]*claim, 0, len(batch))
 	for _, c := range batch {
 		if c.began == 0 {
-			if c.Record.State.Attempt >= d.config.Attempts {
-				// Every fence passed and nothing was settled: the callback may be the reason why
-				// nodes end.
+			if c.PreviousFired && c.Record.State.Attempt >= c.policy().Attempts {
+				// Fences passed and nothing was settled: the callback may be the reason why nodes
+				// end. An attempt that was given back was never sent, and is not the last.
 				d.freeSlot(c)
 				c.settle(d.giveUp(c, c.Record.State, "no attempt at it was ever settled"))
 				continue
 			}
 			c.began = now
 		}
-		if age := now - c.began; age < d.config.Sending() {
-			age += d.config.Limit - d.config.Sending() // the shard lets no callback begin later, either
-			fences, live = append(fences, store.Fence{Lease: c.Lease, Pops: c.pops(), Age: age}), append(live, c)
+		sending := d.config.Sending(c.renews())
+		if age := now - c.began; age < sending {
+			age += d.config.Limit - sending // the shard lets no callback begin later, either
+			fences, live = append(fences, c.fence(age)), append(live, c)
 			continue
 		}
 		// Whether the fence passed is unknown, but nothing was sent and nothing will be.
@@ -130,7 +132,24 @@ func (l *lane) fenceWithin(ctx context.Context, batch []*claim, patience time.Du
 	}
 }
 
-// noteLeftOut counts the pops that the fence has left out.
+// fence is the fence of the claim's pop, first asked for so long ago.
+func (c *claim) fence(age time.Duration) store.Fence {
+	return store.Fence{Lease: c.Lease, Pops: c.pops(), Age: age, ExpiresAfter: c.Record.Timer.ExpiresAfter}
+}
+
+// expired ends a pop that may be attempted no longer: a one-shot timer goes to the dead letters, a
+// recurring timer goes on.
+func (d *Dispatcher) expired(c *claim) store.Settlement {
+	const reason = "expired"
+	state := c.fenced.State
+	d.noteLeftOut(c)
+	d.metrics.expired.Inc()
+	outcome, _ := outcomeOf(Delivered{Final: true}, state.Seq, state.Attempt, c.pops(), timer.Retry{})
+	d.lines.expired.Log(d.log, expiredLine, "timer", c.Record.ID.String(), "seq", state.Seq, "attempts", state.Attempt, "late", c.fenced.Late)
+	return store.Settlement{Outcome: outcome, Reason: reason}
+}
+
+// noteLeftOut counts the pops that the fence has left out before its pop.
 func (d *Dispatcher) noteLeftOut(c *claim) {
 	left, now := c.fenced.LeftOut-c.Record.LeftOut, c.fenced.State.Seq
 	if left <= 0 {
@@ -178,6 +197,9 @@ func (d *Dispatcher) afterFence(ctx context.Context, c *claim) {
 		// A client's write ended the lease, or another node took over the timer in time.
 		d.freeSlot(c)
 		c.done()
+	case store.FenceExpired:
+		d.freeSlot(c)
+		c.settle(d.expired(c))
 	case store.FenceTooLate, store.FenceFailed:
 		d.putBack(c, 0)
 	}

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"sync/atomic"
@@ -62,7 +63,7 @@ func (d *Dispatcher) fire(ctx context.Context, c *claim) {
 		began = min(began, c.asked) // the answers of the other copies are as old
 	}
 	since := d.config.SinceBoot() - began
-	if since >= d.config.Sending() {
+	if since >= d.config.Sending(c.renews()) {
 		// The fence was counted as an attempt, but nothing was sent.
 		d.putBack(c, 0)
 		return
@@ -71,10 +72,12 @@ func (d *Dispatcher) fire(ctx context.Context, c *claim) {
 	bounded.ends.Store(int64(began + d.config.Limit))
 	defer bounded.release()
 	endRenewal := func() {}
-	if d.config.Renew {
+	timeout := c.Record.Timer.Callback.Timeout
+	if c.renews() {
+		bounded.deadline = deadlineAfter(timeout)
 		endRenewal = c.lane.renewals.keep(c, bounded)
 	} else {
-		bounded.deadline = time.Now().Add(d.config.Limit - since)
+		bounded.deadline = time.Now().Add(min(d.config.Limit-since, cmp.Or(timeout, d.config.Limit)))
 	}
 	d.metrics.inFlight.Inc()
 	if c.fenced.State.Attempt == 1 {
@@ -94,6 +97,14 @@ func (d *Dispatcher) fire(ctx context.Context, c *claim) {
 	c.settle(d.outcome(c, delivered))
 }
 
+// deadlineAfter is the end of a callback that lasts as long as timeout; the zero time for no end.
+func deadlineAfter(timeout time.Duration) time.Time {
+	if timeout == 0 {
+		return time.Time{}
+	}
+	return time.Now().Add(timeout)
+}
+
 // lateness is the time from a pop's due time to the sending, or from the client's write if the
 // write came after the due time.
 func (d *Dispatcher) lateness(c *claim) time.Duration {
@@ -106,7 +117,8 @@ func (d *Dispatcher) lateness(c *claim) time.Duration {
 // outcome is the settlement that follows from an attempt.
 func (d *Dispatcher) outcome(c *claim, delivered Delivered) store.Settlement {
 	state := c.fenced.State
-	outcome, delay := outcomeOf(delivered, state.Seq, state.Attempt, c.pops(), d.config.Attempts)
+	policy := c.policy()
+	outcome, delay := outcomeOf(delivered, state.Seq, state.Attempt, c.pops(), policy)
 	if delivered.Verdict == VerdictDelivered {
 		return store.Settlement{Outcome: outcome, Delay: delay, Reason: delivered.Reason}
 	}
@@ -114,12 +126,15 @@ func (d *Dispatcher) outcome(c *claim, delivered Delivered) store.Settlement {
 	if next := c.Record.Timer.Interval - c.sinceDue(); outcome == store.OutcomeAgain && state.Seq < c.pops() && delay >= next {
 		outcome, delay = store.OutcomeNext, 0 // a retry never runs past the next pop
 	}
+	if expires := c.Record.Timer.ExpiresAfter; outcome == store.OutcomeAgain && expires > 0 {
+		delay = min(delay, max(expires-c.sinceDue(), 0)+time.Millisecond) // the fence then ends the pop
+	}
 	switch {
 	case delivered.Verdict == VerdictGone:
 		d.lines.ended.Log(log, "receiver wants no more of this timer; it is ended")
 	case outcome == store.OutcomeAgain:
 		log.Debug("callback failed", "again_in", delay)
-	case state.Attempt < d.config.Attempts && !delivered.Final:
+	case state.Attempt < policy.Attempts && !delivered.Final:
 		log.Debug("callback failed; the timer goes on with its next pop")
 	default:
 		return d.giveUp(c, state, delivered.Reason)
@@ -130,7 +145,7 @@ func (d *Dispatcher) outcome(c *claim, delivered Delivered) store.Settlement {
 // giveUp ends a pop that gets no further attempt: a one-shot timer goes to the dead letters, a
 // recurring timer goes on.
 func (d *Dispatcher) giveUp(c *claim, state timer.State, reason string) store.Settlement {
-	outcome, _ := outcomeOf(Delivered{}, state.Seq, d.config.Attempts, c.pops(), d.config.Attempts)
+	outcome, _ := outcomeOf(Delivered{Final: true}, state.Seq, state.Attempt, c.pops(), timer.Retry{})
 	message := "all attempts at a pop failed; the timer goes on with its next"
 	switch outcome {
 	case store.OutcomeDead:
@@ -147,7 +162,7 @@ func (d *Dispatcher) giveUp(c *claim, state timer.State, reason string) store.Se
 // still while a machine is suspended. Only a caller of Done pays for a timer.
 type fenceContext struct {
 	context.Context
-	deadline  time.Time    // zero if the fence is renewed
+	deadline  time.Time    // zero for a callback without a time limit, whose fence is renewed
 	ends      atomic.Int64 // since boot, ns
 	sinceBoot func() time.Duration
 

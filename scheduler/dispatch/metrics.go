@@ -14,6 +14,7 @@ type metrics struct {
 	delivered prometheus.Counter     // of fired; most are
 	done      prometheus.Counter     // of settled; most are
 	leftOut   prometheus.Counter
+	expired   prometheus.Counter
 	putOff    prometheus.Counter
 	inFlight  prometheus.Gauge
 	takenOver prometheus.Counter
@@ -38,6 +39,9 @@ func newMetrics() *metrics {
 		leftOut: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "chronos_pops_left_out_total", Help: "Pops of recurring timers that were overdue when a later one was due, and were never called.",
 		}),
+		expired: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "chronos_pops_expired_total", Help: "Pops that were overdue by more than their timer's expires-after, and were not attempted any more.",
+		}),
 		putOff: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "chronos_later_format_total", Help: "Due timers that were left alone for 10 s, since a later version of chronos has written them; upgrade this node.",
 		}),
@@ -59,7 +63,7 @@ func newMetrics() *metrics {
 }
 
 func (m *metrics) collectors() []prometheus.Collector {
-	return []prometheus.Collector{m.lateness, m.fired, m.settled, m.leftOut, m.putOff, m.inFlight, m.takenOver, m.lost}
+	return []prometheus.Collector{m.lateness, m.fired, m.settled, m.leftOut, m.expired, m.putOff, m.inFlight, m.takenOver, m.lost}
 }
 
 func (m *metrics) countFired(v Verdict) {

@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -41,14 +42,48 @@ const renewalsPerLimit = 4
 
 // renew renews the fences until ctx ends.
 func (l *lane) renew(ctx context.Context) {
-	interval := l.d.config.Limit / (2 * renewalsPerLimit)
-	for awake.Sleep(ctx, interval) {
-		now := l.d.config.SinceBoot()
-		due := l.renewals.due(now, l.d.config.Limit/renewalsPerLimit)
-		for len(due) > 0 {
-			n := min(len(due), maxSettlements)
-			l.renewFences(ctx, now, due[:n])
-			due = due[n:]
+	config := l.d.config
+	for awake.Sleep(ctx, config.Limit/(2*renewalsPerLimit)) {
+		now := config.SinceBoot()
+		l.renewals.lengthen(now, config.Limit, l.d.slots)
+		l.warnOfLost(l.renewals.endOverdue(now, config.Limit))
+		var batches sync.WaitGroup
+		for batch := range slices.Chunk(l.renewals.due(now, config.Limit/renewalsPerLimit), maxSettlements) {
+			batches.Go(func() { l.renewFences(ctx, batch) })
+		}
+		batches.Wait()
+	}
+}
+
+// endOverdue ends the callbacks whose fences could not be renewed within limit, and returns how many
+// there were.
+func (r *renewals) endOverdue(now, limit time.Duration) (ended int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for c, own := range r.under {
+		if now-own.fenced >= limit {
+			delete(r.under, c)
+			own.bounded.end()
+			ended++
+		}
+	}
+	return ended
+}
+
+func (l *lane) warnOfLost(callbacks int) {
+	if callbacks > 0 {
+		l.shard.Log.Warn("callbacks under way have lost their leases: other nodes may call back too", "count", callbacks)
+	}
+}
+
+// lengthen has callbacks with a time limit of their own count double once they have lasted for longer
+// than limit.
+func (r *renewals) lengthen(now, limit time.Duration, slots *slots) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for c, own := range r.under {
+		if !c.long && now-c.began > limit && !own.bounded.deadline.IsZero() {
+			slots.lengthen(c)
 		}
 	}
 }
@@ -65,11 +100,12 @@ func (r *renewals) due(now, age time.Duration) (all []*claim) {
 	return all
 }
 
-func (l *lane) renewFences(ctx context.Context, now time.Duration, batch []*claim) {
+func (l *lane) renewFences(ctx context.Context, batch []*claim) {
 	config := l.d.config
+	now := config.SinceBoot()
 	fences := make([]store.Fence, len(batch))
 	for i, c := range batch {
-		fences[i] = store.Fence{Lease: c.Lease, Pops: c.pops(), Age: config.SinceBoot() - now}
+		fences[i] = c.fence(0)
 	}
 	bounded, cancel := context.WithTimeout(ctx, config.Limit/renewalsPerLimit)
 	defer cancel()
@@ -78,35 +114,51 @@ func (l *lane) renewFences(ctx context.Context, now time.Duration, batch []*clai
 	l.shard.Answers.Heard(began, answers[0].Err)
 	lost := 0
 	for i, c := range batch {
-		if l.renewals.renewed(c, now, config.Limit, answers[i].Status) {
+		if l.renewals.renewed(c, now, config.Limit, &answers[i]) {
 			continue
 		}
 		lost++
 		l.shard.Log.Debug("callback under way has lost its lease", "timer", c.Lease.Key) // the record may be on the way to settlement
 	}
-	if lost > 0 {
-		l.shard.Log.Warn("callbacks under way have lost their leases: other nodes may call back too", "count", lost)
-	}
+	l.warnOfLost(lost)
 }
 
-// renewed takes the answer to a renewal, and reports whether the callback may go on.
-func (r *renewals) renewed(c *claim, now, limit time.Duration, status store.FenceStatus) bool {
+// renewed takes the answer to a renewal, and reports whether the callback may go on. If a client's
+// write has ended the lease, a callback with a time limit goes on to the limit: nobody else calls back
+// for the version.
+func (r *renewals) renewed(c *claim, now, limit time.Duration, answer *store.Fenced) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	own := r.under[c]
 	switch {
 	case own == nil: // the callback has ended meanwhile
 		return true
-	case status == store.FencePassed:
+	case answer.Status == store.FencePassed:
 		own.fenced = now
 		own.bounded.ends.Store(int64(now + limit))
 		return true
-	case status != store.FenceLost && now-own.fenced < limit:
+	case answer.Status == store.FenceLost && answer.Free && !own.bounded.deadline.IsZero():
+		delete(r.under, c)
+		own.bounded.ends.Store(int64(now + time.Until(own.bounded.deadline)))
+		return true
+	case answer.Status != store.FenceLost && now-own.fenced < limit:
 		return true
 	}
 	delete(r.under, c)
 	own.bounded.end()
 	return false
+}
+
+// last is the latest deadline of the callbacks under way; the zero time without deadlines.
+func (r *renewals) last() (latest time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, own := range r.under {
+		if own.bounded.deadline.After(latest) {
+			latest = own.bounded.deadline
+		}
+	}
+	return latest
 }
 
 func (r *renewals) count() int {

@@ -5,25 +5,18 @@ import (
 	"time"
 
 	"chronos/scheduler/store"
+	"chronos/scheduler/timer"
 )
 
 // Retries of one pop, after exponential backoff with full jitter (Brooker 2015).
-const (
-	backoffBase   = time.Second
-	backoffCap    = time.Minute
-	maxRetryAfter = time.Hour
-)
+const maxRetryAfter = time.Hour
 
 // backoff is how long to wait after the given attempt, from 1, has failed.
-func backoff(attempt int) time.Duration { return rand.N(longestBackoff(attempt) + 1) }
-
-func longestBackoff(attempt int) time.Duration {
-	return min(backoffBase<<min(max(attempt-1, 0), 6), backoffCap)
-}
+func backoff(r timer.Retry, attempt int) time.Duration { return rand.N(r.Pause(attempt) + 1) }
 
 // outcomeOf says what an attempt at pop seq means for a timer with the given number of pops, and
-// how long until the next attempt. most is the largest number of attempts at a pop.
-func outcomeOf(d Delivered, seq, attempt, pops, most int) (store.Outcome, time.Duration) {
+// how long until the next attempt. The policy has the largest number of attempts at a pop.
+func outcomeOf(d Delivered, seq, attempt, pops int, policy timer.Retry) (store.Outcome, time.Duration) {
 	over := store.OutcomeDone
 	if seq < pops {
 		over = store.OutcomeNext
@@ -33,8 +26,8 @@ func outcomeOf(d Delivered, seq, attempt, pops, most int) (store.Outcome, time.D
 		return store.OutcomeDone, 0
 	case d.Verdict == VerdictDelivered:
 		return over, 0
-	case attempt < most && !d.Final:
-		return store.OutcomeAgain, max(backoff(attempt), min(d.RetryAfter, maxRetryAfter))
+	case attempt < policy.Attempts && !d.Final:
+		return store.OutcomeAgain, max(backoff(policy, attempt), min(d.RetryAfter, maxRetryAfter))
 	case pops == 1:
 		return store.OutcomeDead, 0
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"chronos/scheduler/store"
+	"chronos/scheduler/timer"
 )
 
 func TestBackoffIsFullJitterUpToItsCap(t *testing.T) {
@@ -14,7 +15,7 @@ func TestBackoffIsFullJitterUpToItsCap(t *testing.T) {
 		var least, most, sum time.Duration = time.Hour, 0, 0
 		const draws = 2000
 		for range draws {
-			d := backoff(attempt)
+			d := backoff(timer.Retry{}, attempt)
 			least, most, sum = min(least, d), max(most, d), sum+d
 		}
 		if least < 0 || most > ceiling {
@@ -28,7 +29,7 @@ func TestBackoffIsFullJitterUpToItsCap(t *testing.T) {
 }
 
 func TestOutcomeOf(t *testing.T) {
-	const most = 5
+	policy := timer.Retry{Attempts: 5}
 	for name, c := range map[string]struct {
 		delivered          Delivered
 		seq, attempt, pops int
@@ -55,7 +56,7 @@ func TestOutcomeOf(t *testing.T) {
 		"a deadline that passed unheard": {Delivered{Verdict: VerdictFailed, Reason: "no answer within 2 s"}, 1, 2, 1, store.OutcomeAgain, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, delay := outcomeOf(c.delivered, c.seq, c.attempt, c.pops, most)
+			got, delay := outcomeOf(c.delivered, c.seq, c.attempt, c.pops, policy)
 			if got != c.want {
 				t.Errorf("outcome %v, want %v", got, c.want)
 			}

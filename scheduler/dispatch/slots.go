@@ -15,7 +15,7 @@ const (
 	// returns as they share the slots.
 	returnsPerSecond = 2000
 	// maxSlotDelay is the longest delay of a refused claim.
-	maxSlotDelay = backoffCap
+	maxSlotDelay = time.Minute
 )
 
 // slots bounds the callbacks under way. Destinations share the slots by a dynamic threshold
@@ -26,7 +26,7 @@ const (
 //
 // A claim waits for a slot while fewer claims wait than slots are free and the destination gets
 // within SlotWait. Otherwise the claim is refused: the claim goes back to the shard, and comes
-// again at a time of its own. Claims in vain thus cost the same however many timers call a
+// again at a time of its own. A callback that lasts for long counts double. Claims in vain thus cost the same however many timers call a
 // destination that hangs, and a burst to a quick destination is claimed once. slots is safe for
 // concurrent use.
 type slots struct {
@@ -39,7 +39,7 @@ type slots struct {
 }
 
 type destination struct {
-	used    int
+	used    int      // slots; a callback that lasts for long counts double
 	waiting []*claim // in order of arrival
 
 	granted flow.Recent
@@ -107,11 +107,23 @@ func (s *slots) free(c *claim) *claim {
 	d := s.by[c.destination]
 	s.used--
 	d.used--
+	if c.long {
+		d.used--
+	}
 	next := s.pass(now)
 	if d.idle(now) {
 		delete(s.by, c.destination)
 	}
 	return next
+}
+
+// lengthen has c, whose callback lasts for long, count double against its destination. Nobody may free
+// c's slot meanwhile.
+func (s *slots) lengthen(c *claim) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c.long = true
+	s.by[c.destination].used++
 }
 
 // pass grants a free slot to the first claim for the destination with the fewest slots, among

@@ -121,7 +121,7 @@ func (c *claim) untold(p shard.Place) {
 
 // state is the state that the outcome is about.
 func (c *claim) state() timer.State {
-	if c.fenced.Status == store.FencePassed {
+	if c.fenced.Counts() {
 		return c.fenced.State
 	}
 	return c.Record.State
@@ -133,7 +133,9 @@ func (c *claim) leftOut() int {
 	switch {
 	case c.settlement.Reason == "":
 		return 0 // the callback has told the receiver
-	case c.fenced.Status == store.FencePassed:
+	case c.fenced.Status == store.FenceExpired && c.settlement.Outcome == store.OutcomeNext && c.fenced.State.Attempt == 0:
+		return c.fenced.LeftOut + 1 // the pop that has expired
+	case c.fenced.Counts():
 		return c.fenced.LeftOut
 	}
 	return c.Record.LeftOut
@@ -195,7 +197,7 @@ func (c *claim) failure() store.Failure {
 // then the leased copy has accepted the outcome, since a late outcome must not bring back a timer
 // that is over. restore reports whether all places that were told have a pop to come.
 func (c *claim) restore(ctx context.Context) (all bool) {
-	if c.fenced.Status != store.FencePassed || c.settlement.Outcome == store.OutcomeRelease || c.after().Ended {
+	if !c.fenced.Counts() || c.settlement.Outcome == store.OutcomeRelease || c.after().Ended {
 		return false
 	}
 	if len(c.lacking) == 0 {

@@ -105,10 +105,11 @@ func (c Config) Terms() store.FenceTerms {
 
 // Sending is how long after the comparison a callback may begin. If the fence is renewed, the
 // callback may last longer than the next copy waits. But the callback must begin before the next
-// copy may have called back, and while a shard that lost the firing mark is still quiet.
-func (c Config) Sending() time.Duration {
-	if c.Renew {
-		return min(c.Limit, c.Skew.Max, timing.QuietTime)
+// copy may have called back, while a shard that lost the firing mark is still quiet, and early enough
+// for the first renewal to come within the limit.
+func (c Config) Sending(renewed bool) time.Duration {
+	if renewed {
+		return min(c.Limit/2, c.Skew.Max, timing.QuietTime)
 	}
 	return c.Limit
 }

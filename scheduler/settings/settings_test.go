@@ -17,7 +17,7 @@ func TestRenewedCallbacksBeginWhileALossIsQuiet(t *testing.T) {
 	for _, limit := range []time.Duration{time.Second, 4 * time.Second, time.Minute} {
 		config := settings.Default("a", nil)
 		config.Renew, config.Limit, config.Skew.Max = true, limit, time.Minute
-		if got, want := config.Sending(), min(limit, timing.QuietTime); got != want {
+		if got, want := config.Sending(true), min(limit/2, timing.QuietTime); got != want {
 			t.Errorf("with a limit of %v a callback begins within %v, want %v", limit, got, want)
 		}
 	}

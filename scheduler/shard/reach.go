@@ -14,12 +14,15 @@ const (
 )
 
 // Reach is how well this node reaches the shard now.
-func (sh *Shard) Reach() Reach {
+func (sh *Shard) Reach() Reach { return sh.reach(0) }
+
+// reach is Reach about timers whose callbacks may last so long; 0 for the time of all other callbacks.
+func (sh *Shard) reach(lasts time.Duration) Reach {
 	if !sh.Answers.suspect.Load() {
 		return Up
 	}
 	switch late := sh.lateFor(); {
-	case sh.Answers.lasts(), late >= sh.r.config.Sending():
+	case sh.Answers.lasts(), late >= max(sh.r.config.Sending(sh.r.config.Renew), lasts):
 		return Down
 	case late > 0:
 		return Late

@@ -74,6 +74,12 @@ func (sh *Shard) Away() bool {
 	return sh.Gone() || sh.Reach() == Down || sh.r.Store.Lost(sh.Name)
 }
 
+// AwayFor is Away about a timer whose callbacks may last so long: a shard with late answers is asked
+// until earlier callbacks from the shard have ended.
+func (sh *Shard) AwayFor(lasts time.Duration) bool {
+	return sh.Gone() || sh.reach(lasts) == Down || sh.r.Store.Lost(sh.Name)
+}
+
 // OthersLive reports whether other nodes have announced themselves on the shard lately.
 func (sh *Shard) OthersLive() bool {
 	known := sh.heard.Load()

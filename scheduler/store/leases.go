@@ -83,8 +83,10 @@ type Claimed struct {
 	Record Record
 	// DueIn is the time from the answer to when the timer is due; negative if overdue.
 	DueIn time.Duration
-	// Previous is the node whose lease had ended, "" for no earlier lease.
-	Previous string
+	// Previous is the node whose lease had ended, "" for no earlier lease. PreviousFired says that the
+	// fence of that lease had passed.
+	Previous      string
+	PreviousFired bool
 	// Err says that the record can't be read: the timer can only be settled as dead.
 	Err error
 }
@@ -104,14 +106,16 @@ type Fence struct {
 	Pops  int // of the timer in all
 	// Age is how long ago the fence was first asked for.
 	Age time.Duration
+	// ExpiresAfter is how long after its due time a pop may be called back; 0 for no bound.
+	ExpiresAfter time.Duration
 }
 
 // Fenced is the answer to a Fence.
 type Fenced struct {
 	Status FenceStatus
-	// State is the timer's state, with the attempt counted. LeftOut is how many pops were left
-	// out since a callback told of some. Both, and Due and Late, are zero unless the fence has
-	// passed.
+	// State is the timer's state, with the attempt counted if the fence has passed. LeftOut is how
+	// many pops were left out since a callback told of some. Both, and Due and Late, are zero unless
+	// the fence has passed or the pop has expired.
 	State   timer.State
 	LeftOut int
 	// Due is when the pop was due by the shard's clock. Late is the time from Due to the
@@ -120,8 +124,13 @@ type Fenced struct {
 	Late time.Duration
 	// Wait is the time from the fence to when the pop is due (FenceEarly).
 	Wait time.Duration
+	// Free says that nobody has a lease (FenceLost): a client's write or an outcome has ended the lease.
+	Free bool
 	Err  error
 }
+
+// Counts reports whether the shard keeps the State and the LeftOut of the answer.
+func (f *Fenced) Counts() bool { return f.Status == FencePassed || f.Status == FenceExpired }
 
 // FenceStatus is the result of a fence.
 type FenceStatus int
@@ -132,6 +141,7 @@ const (
 	FencePassed                     // call back now
 	FenceEarly                      // the pop is due in Wait
 	FenceLost                       // another node has the lease, or a client's write ended the lease
+	FenceExpired                    // the pop, and every overdue pop behind, may be called back no longer
 	FenceTooLate                    // the fence was executed too late, or on a shard that has just lost data
 )
 

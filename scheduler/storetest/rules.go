@@ -31,6 +31,7 @@ type lease struct {
 	// earlier state had set; 0 for no mark.
 	fired     bool
 	earlierMs int64
+	expired   bool // the fence has found that the pop may be called back no longer
 }
 
 // popMs is when pop n of this copy's rank 0 is due.
@@ -254,45 +255,8 @@ func (e *entry) keptMs(nowMs int64, w *store.Write) int64 {
 // says reports whether the write would change nothing in the copy's contents.
 func says(w *store.Write, e *entry) bool {
 	t, o := w.Timer, e.timer
-	return e.state.Ended || max(w.RF, 1) == e.rf && t.Interval == o.Interval && t.At.Equal(o.At) && t.RepeatFor == o.RepeatFor &&
+	return e.state.Ended || max(w.RF, 1) == e.rf && t.Interval == o.Interval && t.At.Equal(o.At) && t.RepeatFor == o.RepeatFor && t.ExpiresAfter == o.ExpiresAfter &&
 		t.Callback == o.Callback && slices.Equal(t.Tags, o.Tags)
-}
-
-// fire is the fence: is the lease still held, and is the pop due?
-func (s *shard) fire(now time.Time, terms store.FenceTerms, f store.Fence) store.Fenced {
-	e, nowMs := s.entries[f.Lease.Key], now.UnixMilli()
-	if !e.held(f.Lease.Token) {
-		return store.Fenced{Status: store.FenceLost}
-	}
-	if f.Age > terms.Limit {
-		return store.Fenced{Status: store.FenceTooLate}
-	}
-	if wait := f.Lease.Found.ScoreMs - nowMs; !e.lease.fired && wait > 0 {
-		return store.Fenced{Status: store.FenceEarly, Wait: ms(wait)}
-	}
-	s.pass(nowMs, e, terms, f.Pops)
-	due := time.UnixMilli(e.popMs(e.state.Seq)).UTC()
-	return store.Fenced{Status: store.FencePassed, State: e.state, LeftOut: e.leftOut, Due: due, Late: now.Sub(due)}
-}
-
-// pass marks the copy as firing. The lease's first pass counts the attempt, at the pop that rule
-// "make up for overdue pops" names.
-func (s *shard) pass(nowMs int64, e *entry, terms store.FenceTerms, pops int) {
-	if !e.lease.fired {
-		e.lease.fired, e.lease.earlierMs = true, e.markMs(nowMs)
-		if pops > 1 && e.intervalMs > 0 {
-			latest := min(pops, int((nowMs-e.startMs)/e.intervalMs))
-			if latest > e.state.Seq && e.state.Attempt > 0 {
-				e.state.Seq, e.state.Attempt = e.state.Seq+1, 0
-			}
-			if more := latest - e.state.Seq; more >= terms.CatchUp {
-				e.state.Seq, e.leftOut = latest, e.leftOut+more
-			}
-		}
-		e.state.Attempt++
-	}
-	e.firingMs = max(nowMs+ceilMs(terms.Limit), e.lease.earlierMs)
-	e.lookMs = nowMs + ceilMs(terms.Hold)
 }
 
 // settle writes the outcome of a claim, if the lease still holds, and ends the lease. settle clears the firing mark
@@ -312,6 +276,9 @@ func (s *shard) settle(now time.Time, node string, o store.Settlement) store.Set
 	fired := e.lease.fired
 	if fired {
 		e.firingMs = e.lease.earlierMs
+	}
+	if e.lease.expired && e.state.Attempt == 0 && o.Outcome == store.OutcomeNext && o.Reason != "" {
+		e.leftOut++
 	}
 	e.lease = nil
 	switch o.Outcome {

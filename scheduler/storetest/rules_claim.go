@@ -88,7 +88,7 @@ func (s *shard) lease(now time.Time, key, token string, untilMs int64) store.Cla
 		DueIn: time.UnixMilli(e.lookMs).Sub(now),
 	}
 	if e.lease != nil {
-		claimed.Previous = nodeOf(e.lease.token)
+		claimed.Previous, claimed.PreviousFired = nodeOf(e.lease.token), e.lease.fired
 	}
 	e.lease, e.lookMs = &lease{token: token}, untilMs
 	return claimed

@@ -31,7 +31,7 @@ func Run(t *testing.T, open func(t *testing.T) Fixture) {
 	t.Helper()
 	for _, cases := range []map[string]func(*rig){
 		mergeCases(), stateCases(), onceCases(), anewCases(), markCases(), tombstoneCases(), claimCases(), retryCases(), neglectedCases(),
-		fireCases(), overdueCases(), catchUpCases(), settleCases(), releaseCases(), askCases(), readCases(), nodeCases(), batchCases(), outcomeCases(), letterCases(), unheardCases(), graveCases(), listCases(),
+		fireCases(), overdueCases(), catchUpCases(), expireCases(), settleCases(), releaseCases(), askCases(), readCases(), nodeCases(), batchCases(), outcomeCases(), letterCases(), unheardCases(), graveCases(), listCases(),
 		tagCases(),
 	} {
 		for name, check := range cases {

@@ -272,6 +272,19 @@ func checkEmptyCalls(r *rig) {
 	}
 }
 
+// headers are headers of names and values in turn.
+func headers(t *testing.T, texts ...string) (all timer.Headers) {
+	t.Helper()
+	for i := 0; i < len(texts); i += 2 {
+		with, err := all.With(texts[i], texts[i+1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = with
+	}
+	return all
+}
+
 func checkFields(r *rig) {
 	full := timer.Timer{
 		Interval: 100 * 365 * 24 * time.Hour, RepeatFor: 0, ReplicationFactor: 16,
@@ -285,7 +298,15 @@ func checkFields(r *rig) {
 	instant := timer.Timer{
 		At: time.UnixMilli(1).UTC(), ReplicationFactor: 3, Callback: timer.Callback{URI: "http://localhost/", Opaque: "{"},
 	}
-	for key, asked := range map[string]timer.Timer{"full": full, "many": many, "instant": instant} {
+	later := timer.Timer{
+		Interval: far, ReplicationFactor: 2, ExpiresAfter: 1001 * time.Millisecond,
+		Callback: timer.Callback{
+			URI: "http://localhost/", Method: "PATCH", Headers: headers(r.T, "Authorization", `a "b" <\\> {`, "X-Empty", ""), Timeout: 30 * time.Second,
+			Retry: timer.Retry{Attempts: 100, First: 100 * time.Millisecond, Factor: 1.001, Longest: 24 * time.Hour},
+		},
+	}
+	expiring := timer.Timer{Interval: far, ReplicationFactor: 2, ExpiresAfter: time.Second, Callback: timer.Callback{URI: "http://localhost/"}}
+	for key, asked := range map[string]timer.Timer{"full": full, "many": many, "instant": instant, "later": later, "expiring": expiring} {
 		r.Run(key, func(t *testing.T) {
 			w := write(key, 1, &asked)
 			w.RF = asked.ReplicationFactor

@@ -139,6 +139,11 @@ func checkConflicts(r *rig) {
 		"repeat-for": func(w *store.Write) { w.Timer.RepeatFor = 3 * far },
 		"uri":        func(w *store.Write) { w.Timer.Callback.URI = "http://receiver.example/other" },
 		"opaque":     func(w *store.Write) { w.Timer.Callback.Opaque = "other" },
+		"method":     func(w *store.Write) { w.Timer.Callback.Method = "PUT" },
+		"headers":    func(w *store.Write) { w.Timer.Callback.Headers = headers(r.T, "X-Other", "1") },
+		"timeout":    func(w *store.Write) { w.Timer.Callback.Timeout = time.Second },
+		"retry":      func(w *store.Write) { w.Timer.Callback.Retry.Attempts = 1 },
+		"expiry":     func(w *store.Write) { w.Timer.ExpiresAfter = time.Minute },
 		"tags":       func(w *store.Write) { w.Timer.Tags = []timer.Tag{{Type: "call", Count: 1}} },
 	} {
 		r.Run(name, func(t *testing.T) {

@@ -21,7 +21,7 @@ func TestRedactedURIs(t *testing.T) {
 		"http://u:p@h\x00/":                 "",
 		"":                                  "",
 	} {
-		if have := (timer.Callback{URI: uri}).Redacted(); have != want {
+		if have := (&timer.Callback{URI: uri}).Redacted(); have != want {
 			t.Errorf("%q: have %q, want %q", uri, have, want)
 		}
 	}

@@ -1,17 +1,14 @@
 package timer
 
 import (
-	"net/url"
-	"strconv"
-	"strings"
 	"time"
-	"unicode/utf8"
 )
 
 // Limits of a client's request.
 const (
 	MaxInterval              = 100 * 365 * 24 * time.Hour // also of repeat-for
 	MinRecurringInterval     = 100 * time.Millisecond
+	MinExpiry                = time.Second // of ExpiresAfter
 	MaxReplicationFactor     = 16
 	DefaultReplicationFactor = 2
 	MaxURILength             = 8 << 10 // bytes
@@ -30,49 +27,15 @@ type Timer struct {
 	At time.Time
 	// RepeatFor is how long the timer recurs, zero for a one-shot timer.
 	RepeatFor time.Duration
+	// ExpiresAfter is how long after its due time a pop may be attempted, in whole milliseconds; zero
+	// for no bound.
+	ExpiresAfter time.Duration
 	// ReplicationFactor is the number of copies asked for, 1 to 16.
 	ReplicationFactor int
 	// Callback says whom to call.
 	Callback Callback
 	// Tags are counted by the statistics; at most MaxTags.
 	Tags []Tag
-}
-
-// Callback is an HTTP callback: POST to URI with Opaque as body, unchanged.
-type Callback struct {
-	URI    string
-	Opaque string
-}
-
-// RedactedUser stands for user and password in a URI for display.
-const RedactedUser = "***"
-
-// Redacted is the URI for display: user and password are RedactedUser. Redacted is empty if the URI
-// can't be read.
-func (c Callback) Redacted() string {
-	if !strings.Contains(c.URI, "@") {
-		return c.URI
-	}
-	u, err := url.Parse(c.URI)
-	switch {
-	case err != nil:
-		return ""
-	case u.User == nil:
-		return c.URI
-	}
-	// The text is cut, since url.URL would write the rest in another way.
-	scheme, rest, _ := strings.Cut(c.URI, "://")
-	end := len(rest)
-	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
-		end = i
-	}
-	return scheme + "://" + RedactedUser + rest[strings.LastIndexByte(rest[:end], '@'):]
-}
-
-// redacted reports whether a URI has RedactedUser in place of a user or a password.
-func redacted(user *url.Userinfo) bool {
-	password, _ := user.Password()
-	return user.Username() == RedactedUser || password == RedactedUser
 }
 
 // Tag says what a timer represents, for the statistics.
@@ -94,7 +57,7 @@ func (t *Timer) Pops() int {
 // the request body of api/openapi.yaml, nil if t is fine.
 func (t *Timer) Validate() error {
 	for _, check := range []func(*Timer) *InvalidError{
-		(*Timer).CheckTiming, (*Timer).checkCallback, (*Timer).CheckReplication, (*Timer).CheckTags,
+		(*Timer).CheckTiming, (*Timer).CheckExpiry, (*Timer).checkCallback, (*Timer).CheckReplication, (*Timer).CheckTags,
 	} {
 		if err := check(t); err != nil {
 			return err
@@ -131,38 +94,17 @@ func (t *Timer) CheckTiming() *InvalidError {
 	return nil
 }
 
-func (t *Timer) checkCallback() *InvalidError {
-	const uri = "/callback/http/uri"
-	raw := t.Callback.URI
-	switch {
-	case raw == "":
-		return Invalid(uri, "uri-missing", "uri is missing; give the absolute http or https URL to call")
-	case len(raw) > MaxURILength:
-		return Invalid(uri, "uri-too-long", "uri is longer than %d bytes; shorten it, and put data into opaque", MaxURILength)
-	case strings.ContainsFunc(raw, func(r rune) bool { return r <= ' ' || r == 0x7f || r == utf8.RuneError }):
-		return Invalid(uri, "uri-characters", "uri holds a space, a control character or invalid UTF-8; percent-encode it")
-	}
-	u, err := url.Parse(raw)
-	switch {
-	case err != nil:
-		return Invalid(uri, "uri-malformed", "uri is not a valid URL; give an absolute one, such as http://localhost:8080/path")
-	case u.Scheme != "http" && u.Scheme != "https":
-		return Invalid(uri, "uri-scheme", "uri is not absolute or of another scheme; begin it with http:// or https://")
-	case u.Hostname() == "":
-		return Invalid(uri, "uri-host", "uri names no host; give an absolute URL, such as http://localhost:8080/path")
-	case strings.ContainsFunc(u.Host, func(r rune) bool { return r >= utf8.RuneSelf }):
-		return Invalid(uri, "uri-host-ascii", "uri's host is not in ASCII; give it in its xn-- form")
-	case redacted(u.User):
-		return Invalid(uri, "uri-redacted", "uri has %s in place of a user or a password, as answers do that hide them; give the real ones", RedactedUser)
-	case !validPort(u.Port()):
-		return Invalid(uri, "uri-port", "uri's port is not from 1 to 65535; correct it, or leave it out")
+// CheckExpiry is the part of Validate that is about expires-after.
+func (t *Timer) CheckExpiry() *InvalidError {
+	if t.ExpiresAfter != 0 && (t.ExpiresAfter < MinExpiry || t.ExpiresAfter > MaxInterval) {
+		return ExpiryRange()
 	}
 	return nil
 }
 
-func validPort(port string) bool {
-	n, err := strconv.ParseUint(port, 10, 16)
-	return port == "" || err == nil && n > 0
+// ExpiryRange refuses a time after which a pop is no longer attempted.
+func ExpiryRange() *InvalidError {
+	return Invalid("/timing/expires-after", "expires-range", "expires-after is not from 1 second to 100 years; give a number of seconds in these bounds, or leave it out")
 }
 
 // CheckReplication is the part of Validate that is about the replication factor.
@@ -193,7 +135,7 @@ func (t *Timer) CheckTags() *InvalidError {
 // Size is how many bytes of memory a timer takes in a node, about.
 func (t *Timer) Size() int {
 	const tag = 24 // bytes of a Tag beside its type
-	size := len(t.Callback.URI) + len(t.Callback.Opaque)
+	size := len(t.Callback.URI) + len(t.Callback.Opaque) + len(t.Callback.Headers)
 	for i := range t.Tags {
 		size += tag + len(t.Tags[i].Type)
 	}

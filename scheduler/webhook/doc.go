@@ -3,7 +3,7 @@
 //
 // # An attempt
 //
-// An attempt is one POST on one connection (request.go), and one look at the answer (answer.go). The
+// An attempt is one request on one connection (request.go), and one look at the answer (answer.go). The
 // verdict is the status alone: 2xx is delivered, 410 is gone, and any other status failed. Redirects
 // are not followed. The client reads the answer's body only to use the connection again, and not to cut
 // off a receiver that answers before its work is done. The body is therefore bounded, and changes no

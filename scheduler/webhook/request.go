@@ -9,18 +9,28 @@ import (
 )
 
 // appendHead appends the request up to its body; now is the time of sending. The parts that a client
-// can choose are in ASCII without spaces: the target's parts are, and so are keys.
+// can choose can't end a line: the target's parts and keys are in ASCII without spaces, and the method
+// and the headers are checked wherever a timer comes from.
 //
 // The opaque is a string of a client's JSON document, and therefore text in UTF-8. Nothing more is
 // known: the type JSON would be a guess, and application/octet-stream would deny that the opaque is
 // text.
 func appendHead(b []byte, t *target, d *dispatch.Delivery, s *signer, now time.Time) []byte {
-	b = append(b, "POST "...)
+	c := &d.Callback
+	b = append(append(b, c.Verb()...), ' ')
 	b = appendResource(b, t.resource)
 	b = append(b, " HTTP/1.1\r\nHost: "...)
 	b = append(b, t.host...)
-	b = append(b, "\r\nUser-Agent: chronos\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: "...)
-	b = strconv.AppendInt(b, int64(len(d.Callback.Opaque)), 10)
+	if _, own := c.Headers.Get("User-Agent"); !own {
+		b = append(b, "\r\nUser-Agent: chronos"...)
+	}
+	if c.Opaque != "" || c.HasBody() {
+		if _, own := c.Headers.Get("Content-Type"); !own {
+			b = append(b, "\r\nContent-Type: text/plain; charset=utf-8"...)
+		}
+		b = strconv.AppendInt(append(b, "\r\nContent-Length: "...), int64(len(c.Opaque)), 10)
+	}
+	b = append(b, c.Headers...)
 	if t.credentials != "" {
 		b = append(b, "\r\nAuthorization: Basic "...)
 		b = append(b, t.credentials...)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"chronos/scheduler/timer"
 	"chronos/scheduler/webhook"
 )
 
@@ -66,6 +67,47 @@ func TestRequestOnTheWire(t *testing.T) {
 	}
 	if n := len(server.conns()); n != 1 {
 		t.Errorf("%d connections for calls one after the other", n)
+	}
+}
+
+// The members of a callback that say what to send, as a receiver gets the request.
+func TestOwnMethodAndHeadersOnTheWire(t *testing.T) {
+	server := serveRaw(t, answering(ok))
+	client := newClient(t, webhook.Config{})
+	const own = "\r\nAuthorization: Bearer s3cret\r\nX-Odd~: a: \"b\""
+	for name, c := range map[string]struct {
+		callback timer.Callback
+		want     string // from the request line to the headers of chronos
+	}{
+		"get": {timer.Callback{Method: "GET"}, "GET / HTTP/1.1\r\nHost: @\r\nUser-Agent: chronos\r\n"},
+		"put": {timer.Callback{Method: "PUT", Opaque: "x"}, "PUT / HTTP/1.1\r\nHost: @\r\nUser-Agent: chronos\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: 1\r\n"},
+		"delete without a body": {
+			timer.Callback{Method: "DELETE"},
+			"DELETE / HTTP/1.1\r\nHost: @\r\nUser-Agent: chronos\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: 0\r\n",
+		},
+		"headers": {
+			timer.Callback{Method: "PATCH", Opaque: "{}", Headers: own + "\r\ncontent-type: application/json\r\nUser-agent: mine"},
+			"PATCH / HTTP/1.1\r\nHost: @\r\nContent-Length: 2" + own + "\r\ncontent-type: application/json\r\nUser-agent: mine\r\n",
+		},
+		"headers of a get": {timer.Callback{Method: "GET", Headers: own}, "GET / HTTP/1.1\r\nHost: @\r\nUser-Agent: chronos" + own + "\r\n"},
+		// Nobody can ask for a GET with a body. Without its length the body would be a second request.
+		"body of a get": {timer.Callback{Method: "GET", Opaque: "x"}, "GET / HTTP/1.1\r\nHost: @\r\nUser-Agent: chronos\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: 1\r\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := delivery("http://" + server.addr + "/")
+			c.callback.URI = d.Callback.URI
+			d.Callback = c.callback
+			wantDelivered(t, deliver(t, client, d))
+			requests := server.seen()
+			got := requests[len(requests)-1]
+			want := strings.ReplaceAll(c.want, "@", server.addr)
+			if head, _, _ := strings.Cut(got, "X-Sequence-Number: 7\r\n"); head != want {
+				t.Errorf("the request is %q, want %q", head, want)
+			}
+			if _, body, _ := strings.Cut(got, "\r\n\r\n"); body != c.callback.Opaque {
+				t.Errorf("the body is %q, want %q", body, c.callback.Opaque)
+			}
+		})
 	}
 }
 

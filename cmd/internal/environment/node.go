@@ -15,6 +15,7 @@ type Node struct {
 	Redis        string        `env:"CHRONOS_REDIS" secret:"true" about:"where timers are kept: shards as name=redis://host:6379/0, several separated by commas; memory keeps nothing; unset starts a redis-server in CHRONOS_DATA_DIR"`
 	DataDir      string        `env:"CHRONOS_DATA_DIR,default=./chronos-data" want:"path" about:"data directory of the redis-server that is started when CHRONOS_REDIS is unset; no other user may have access to it"`
 	MaxBody      int           `env:"CHRONOS_MAX_BODY,default=1048576" min:"1024" max:"67108864" about:"longest request body in bytes"`
+	Strict       bool          `env:"CHRONOS_STRICT,default=false" oneof:"true false" about:"true refuses unknown members of requests unless a request prefers handling=lenient"`
 	Attempts     int           `env:"CHRONOS_ATTEMPTS,default=5" min:"1" max:"100" about:"callback attempts per pop"`
 	CatchUp      int           `env:"CHRONOS_CATCH_UP,default=10" min:"1" max:"1000" about:"overdue pops of a recurring timer that are called one after another; of more the latest alone is called"`
 	Hold         time.Duration `env:"CHRONOS_HOLD,default=3.5s" min:"3s" max:"1m" about:"longest a node keeps a timer it is firing before others take it over"`
