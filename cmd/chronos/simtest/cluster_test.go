@@ -132,6 +132,7 @@ func (c *cluster) play() *history.History {
 		c.dump()
 	}
 	c.tellRest()
+	c.journal.left(c.receiver.Calls())
 	h := c.journal.finish(drained)
 	forgetUnheard(h)
 	h.Homes = append(h.Homes, c.ledger.homes(h)...)

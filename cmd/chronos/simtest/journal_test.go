@@ -57,6 +57,17 @@ func (j *journal) call(c webhooktest.Call, answer webhooktest.Answer) {
 	j.h.Callbacks = append(j.h.Callbacks, record)
 }
 
+// left notes the callbacks whose callers had gone before the answer.
+func (j *journal) left(calls []webhooktest.Call) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for i, c := range calls {
+		if c.Left && i < len(j.h.Callbacks) {
+			j.h.Callbacks[i].Status, j.h.Callbacks[i].AnsweredNs = 0, -1
+		}
+	}
+}
+
 // finish ends the recording and returns the history.
 func (j *journal) finish(drained bool) *history.History {
 	j.mu.Lock()

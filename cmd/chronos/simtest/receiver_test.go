@@ -70,6 +70,7 @@ const (
 	hanging  = "hang"   // no answer at the first one or two attempts at a pop, then 200
 	never    = "never"  // 500 always
 	gone     = "gone"   // 410 always
+	atLength = "last"   // 200 after 0 to 9.5 s, for timers that ask for so much time
 )
 
 // urlOf is the URL of a write. The endpoint is the host and the first part of the path; the receiver looks at
@@ -91,6 +92,8 @@ func answerTo(seed uint64, call webhooktest.Call) webhooktest.Answer {
 	switch endpoint {
 	case slowly:
 		return webhooktest.Answer{Delay: time.Duration(perPop%1901) * time.Millisecond}
+	case atLength:
+		return webhooktest.Answer{Delay: time.Duration(perPop%9501) * time.Millisecond}
 	case flakily:
 		if call.Attempt <= 1+int(perPop%4) {
 			return webhooktest.Answer{Status: 500}

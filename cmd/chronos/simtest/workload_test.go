@@ -14,6 +14,7 @@ import (
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
 	"chronos/scheduler/verify/history"
+	"chronos/scheduler/webhook/webhooktest"
 )
 
 // answerWithin is the time limit of the HTTP edge for a request.
@@ -24,6 +25,7 @@ const answerWithin = 900 * time.Millisecond
 type client struct {
 	number int
 	r      *rand.Rand
+	asks   *rand.Rand // for what timers ask for themselves: the other choices of a seed stay
 	c      *cluster
 	made   []timer.ID // timers that the client may know of
 	writes int
@@ -31,7 +33,8 @@ type client struct {
 }
 
 func newClient(c *cluster, number int) *client {
-	return &client{number: number, c: c, r: rand.New(rand.NewPCG(c.setting.seed, uint64(100+number)))}
+	source := func(n int) *rand.Rand { return rand.New(rand.NewPCG(c.setting.seed, uint64(n+number))) }
+	return &client{number: number, c: c, r: source(100), asks: source(1000)}
 }
 
 // run sends operations until ctx ends.
@@ -83,7 +86,31 @@ func (cl *client) draw() timer.Timer {
 		pops := min(2+cl.r.IntN(9), int(longest/t.Interval))
 		t.RepeatFor = time.Duration(pops) * t.Interval
 	}
+	cl.askFor(&t, unique)
 	return t
+}
+
+// askFor has a timer in four ask for something itself.
+func (cl *client) askFor(t *timer.Timer, unique string) {
+	some := func(least, most time.Duration) time.Duration {
+		return (least + time.Duration(cl.asks.Int64N(int64(most-least)))).Truncate(time.Millisecond)
+	}
+	switch draw := cl.asks.IntN(100); {
+	case draw < 6:
+		t.Callback.URI, t.Callback.Timeout = urlOf(atLength, unique), 10*time.Second
+		t.Callback.Retry.Attempts = 2
+	case draw < 8:
+		t.Callback.Timeout = some(timer.MinTimeout, 2*time.Second)
+	case draw < 14:
+		t.ExpiresAfter = some(timer.MinExpiry, 20*time.Second)
+	case draw < 20:
+		t.Callback.Retry = timer.Retry{
+			Attempts: 1 + cl.asks.IntN(6), First: some(timer.MinRetry, 2*time.Second), Factor: 1 + float64(cl.asks.IntN(2000))/1000, Longest: some(2*time.Second, 5*time.Second),
+		}
+	case draw < 25:
+		t.Callback.URI += webhooktest.PutSuffix
+		t.Callback.Method, t.Callback.Headers = http.MethodPut, "\r\n"+webhooktest.AskedHeader+": "+webhooktest.PutSuffix
+	}
 }
 
 func (cl *client) between(least, most time.Duration) time.Duration {
@@ -110,6 +137,10 @@ func (cl *client) asked(t timer.Timer) *history.Asked {
 	a := &history.Asked{
 		IntervalMs: t.Interval.Milliseconds(), RepeatForMs: t.RepeatFor.Milliseconds(), Pops: t.Pops(), RF: t.ReplicationFactor,
 		URL: t.Callback.URI, BodyHash: history.HashOf(t.Callback.Opaque),
+		TimeoutMs: t.Callback.Timeout.Milliseconds(), ExpiresMs: t.ExpiresAfter.Milliseconds(),
+	}
+	if own := t.Callback.Retry; own != (timer.Retry{}) {
+		a.Retry = history.Retry{Attempts: own.Attempts, FirstMs: own.First.Milliseconds(), Factor: own.Factor, LongestMs: own.Longest.Milliseconds()}
 	}
 	if !t.At.IsZero() {
 		at := int64(t.At.Sub(cl.c.journal.start))

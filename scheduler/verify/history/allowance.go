@@ -1,15 +1,12 @@
 package history
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
 
-const (
-	backoffBase   = time.Second
-	backoffCap    = time.Minute
-	maxRetryAfter = time.Hour
-)
+const maxRetryAfter = time.Hour
 
 // allowance is how late a callback may be. The callback should start at due or somewhat earlier, but not before from.
 // Without faults, the allowance is 250 ms (Limits.Late). A fault of a shard counts for the timers that the shard
@@ -170,7 +167,7 @@ func (h held) and(o held) held { return held{max(h.settled, o.settled), max(h.le
 // holds is the time until which a callback holds its timer. If the node died or froze before the outcome was settled,
 // the lease must end first. The next pop or the retry may then be as late as a repeat of the callback itself.
 func (r *run) holds(w *write, c *Callback) held {
-	from, h := c.arrived()-r.l.Settle, held{settled: later(c.over(r.h.Header.limit()), r.l.Settle)}
+	from, h := c.arrived()-r.l.Settle, held{settled: later(c.over(), r.l.Settle)}
 	for f := range r.during(from, h.settled) {
 		if f.ofNode() && (f.Node == c.Node || c.Node == "") && f.overlaps(from, h.settled, 0) {
 			h.leased = later(c.arrived(), r.allowanceOver(w, from, c.arrived(), r.h.Header.hold()+r.l.NodeUnderWay))
@@ -206,8 +203,8 @@ func (r *run) boundHeld(w *write, n int) time.Duration {
 // the allowances for faults and for changes of the shards (outranked). A node that died meanwhile has settled
 // nothing: see holds.
 func (r *run) retryBy(w *write, c *Callback, attempt int) time.Duration {
-	wait := max(backoff(attempt), min(ms(c.RetryAfterMs), maxRetryAfter))
-	over := c.over(r.h.Header.limit())
+	wait := max(w.asked.Retry.backoff(attempt), min(ms(c.RetryAfterMs), maxRetryAfter))
+	over := c.over()
 	at := over + wait + r.l.OtherNode
 	return max(later(at, r.allowance(w, over, at))+r.outranked(w, c.arrived(), at), r.holds(w, c).leased)
 }
@@ -247,12 +244,16 @@ func (r *run) meanwhile(class Class, from, to time.Duration) bool {
 func (r *run) horizon() time.Duration { return ms(r.h.Header.PollMs)*5/4 + 25*time.Millisecond }
 
 // backoff is the longest wait after the given attempt.
-func backoff(attempt int) time.Duration {
-	wait := backoffBase
-	for ; attempt > 1 && wait < backoffCap; attempt-- {
-		wait *= 2
+func (r Retry) backoff(attempt int) time.Duration {
+	first, factor := cmp.Or(ms(r.FirstMs), time.Second), cmp.Or(r.Factor, 2)
+	longest := cmp.Or(ms(r.LongestMs), max(time.Minute, first))
+	wait := float64(first)
+	for ; attempt > 1 && wait < float64(longest); attempt-- {
+		if wait *= factor; factor == 1 {
+			break
+		}
 	}
-	return min(wait, backoffCap)
+	return min(time.Duration(wait), longest)
 }
 
 // givenUp tells whether our own receiver, or a mute node (swallowed), is the reason why pop n was not delivered.
@@ -260,7 +261,7 @@ func backoff(attempt int) time.Duration {
 //
 //   - The attempts are used up. Attempts that a fault took count: a fence counts an attempt before anything is sent,
 //     and then the node may die, or the answer of the fence may be lost.
-//   - The next attempt may still come after until.
+//   - The next attempt may still come after until, or after the pop has expired.
 //   - The next attempt would come no sooner than the next pop, and so may have been dropped.
 func (r *run) givenUp(w *write, n int, until time.Duration) bool {
 	calls := w.pops[n]
@@ -279,16 +280,16 @@ func (r *run) givenUp(w *write, n int, until time.Duration) bool {
 		}
 	}
 	retryBy = r.retryBy(w, last, attempts)
-	return attempts >= r.h.Header.Attempts || retryBy > until || n < w.asked.Pops && retryBy >= w.earliest(n+1)
+	return attempts >= w.attempts || r.expiresBy(w, n, retryBy) || retryBy > until || n < w.asked.Pops && retryBy >= w.earliest(n+1)
 }
 
 // allSwallowed tells whether mute nodes may have made all attempts at pop n.
 func (r *run) allSwallowed(w *write, n int) bool {
 	last := r.bound(w, n)
-	for attempt := 1; attempt < r.h.Header.Attempts; attempt++ {
-		last = later(last, r.h.Header.limit()+backoff(attempt)+r.l.OtherNode)
+	for attempt := 1; attempt < w.attempts; attempt++ {
+		last = later(last, w.limit+w.asked.Retry.backoff(attempt)+r.l.OtherNode)
 	}
-	return r.swallowed(w.earliest(n), last) >= r.h.Header.Attempts
+	return r.swallowed(w.earliest(n), last) >= w.attempts
 }
 
 // swallowed is how many attempts at a pop mute nodes may have made within [from, to]. A mute node may make an attempt
@@ -309,11 +310,11 @@ func (r *run) gapExplained(w *write, n int) bool {
 	return r.heldUp(w, n) || slices.ContainsFunc(w.calls, func(c *Callback) bool { return c.Seq < n && r.ranInto(w, c, n) })
 }
 
-// heldUp tells whether faults may have held pop n up until the next pop was due, perhaps after a callback held pop n
-// up.
+// heldUp tells whether faults may have held pop n up until the next pop was due, or until pop n had expired, perhaps
+// after a callback held pop n up.
 func (r *run) heldUp(w *write, n int) bool {
 	next := w.earliest(n + 1)
-	return r.boundHeld(w, n) >= next && (w.interval <= r.l.Gap || r.explained(w.earliest(n)-r.l.Recover, next, (*Fault).explainsGaps))
+	return r.expiresBy(w, n, r.boundHeld(w, n)) || r.boundHeld(w, n) >= next && (w.interval <= r.l.Gap || r.explained(w.earliest(n)-r.l.Recover, next, (*Fault).explainsGaps))
 }
 
 // ranInto tells whether a callback held the timer until the pop after pop n was due. The callback holds the timer
@@ -323,12 +324,14 @@ func (r *run) heldUp(w *write, n int) bool {
 //     timer.
 //   - The node that called was stopping and took nothing any more: a poll of another node finds the timer.
 func (r *run) ranInto(w *write, c *Callback, n int) bool {
-	over := c.over(r.h.Header.limit()) + r.l.Settle
+	over := c.over() + r.l.Settle
 	if found := later(over, ms(r.h.Header.PollMs)); r.changing(c.arrived(), found) || r.meanwhile(NodeStop, c.arrived(), over) {
 		over = found
 	}
 	return over >= w.earliest(n+1)
 }
 
-// surely is the time within which an answer to a callback was certainly in time.
-func (r *run) surely() time.Duration { return r.h.Header.limit() - r.l.AnswerMargin }
+// expiresBy tells whether pop n may have expired by then.
+func (r *run) expiresBy(w *write, n int, by time.Duration) bool {
+	return w.expires != never && by > later(w.earliest(n), w.expires)-r.steps(w, by)
+}

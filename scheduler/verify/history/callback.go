@@ -30,6 +30,8 @@ type Callback struct {
 	AnsweredNs int64 `json:"answered_ns"`
 	// RetryAfterMs is the Retry-After of the answer, 0 for none.
 	RetryAfterMs int64 `json:"retry_after_ms,omitempty"`
+
+	limit time.Duration // how long the answer may take
 }
 
 func (c *Callback) validate() error {
@@ -50,14 +52,16 @@ func (c *Callback) took() time.Duration {
 }
 
 // over is when the caller knew how the attempt ended, at the latest.
-func (c *Callback) over(limit time.Duration) time.Duration { return c.arrived() + min(c.took(), limit) }
+func (c *Callback) over() time.Duration { return c.arrived() + min(c.took(), c.limit) }
 
-func (c *Callback) succeeded(within time.Duration) bool {
-	return c.Status >= http.StatusOK && c.Status < http.StatusMultipleChoices && c.took() <= within
+// succeeded tells whether the answer was 2xx, and came by the given time before the limit.
+func (c *Callback) succeeded(before time.Duration) bool {
+	return c.Status >= http.StatusOK && c.Status < http.StatusMultipleChoices && c.took() <= c.limit-before
 }
 
-func (c *Callback) gone(within time.Duration) bool {
-	return c.Status == http.StatusGone && c.took() <= within
+// gone tells whether the answer was 410, and came by the given time before the limit.
+func (c *Callback) gone(before time.Duration) bool {
+	return c.Status == http.StatusGone && c.took() <= c.limit-before
 }
 
 // labelled tells whether the webhook-id agrees with the labels: key.version.seq.

@@ -38,14 +38,14 @@ func (r *run) fateOf(t *timer) fate {
 }
 
 func (r *run) fateOfWrite(w *write) fate {
-	limit, pops := r.h.Header.limit(), w.asked.Pops
-	gone := w.goneAt(limit) != never
+	pops := w.asked.Pops
+	gone := w.goneAt() != never
 	switch {
 	case r.lost(w.timer(), w.invoked, r.dumped(), r.copies(w, r.dumped())):
 		return unsure
 	case !gone && w.before == nil && w.earliest(pops) > r.dumped()+r.l.Busy:
 		return live
-	case w.delivered(pops, r.surely()) && r.bound(w, pops)+limit < r.dumped():
+	case w.delivered(pops, r.l.AnswerMargin) && r.bound(w, pops)+w.limit < r.dumped():
 		return over
 	}
 	return unsure

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
 func written(t *testing.T, events []Event) *bytes.Buffer {
@@ -35,7 +36,7 @@ func TestWhatIsWrittenIsRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(b.History, got); diff != "" {
+	if diff := cmp.Diff(b.History, got, cmpopts.IgnoreUnexported(Callback{})); diff != "" {
 		t.Errorf("(-written +read):\n%s", diff)
 	}
 }

@@ -95,10 +95,12 @@ func (b *book) fault(class Class, target string, start, end int) int {
 func (b *book) sample() {
 	counters := map[string]int64{CountDelivered: 0, CountFailed: 0, CountGone: 0}
 	for i := range b.Callbacks {
-		switch c := &b.Callbacks[i]; {
-		case c.succeeded(b.Header.limit()):
+		c := &b.Callbacks[i]
+		c.limit = b.Header.limit()
+		switch {
+		case c.succeeded(0):
 			counters[CountDelivered]++
-		case c.gone(b.Header.limit()):
+		case c.gone(0):
 			counters[CountGone]++
 		default:
 			counters[CountFailed]++

@@ -8,10 +8,10 @@ import (
 // nothingLost is invariant 1: every obligatory pop was answered 2xx or 410 within the limit. Invariant 7 judges
 // whether the callback came in time.
 //
-// A pop is obligatory if its write was acknowledged, and if the bound of the pop (boundHeld) lies before two
+// A pop is obligatory if its write was acknowledged, and if the bound of the pop (boundHeld) lies before these
 // instants:
 //
-//   - The end of the recording.
+//   - The end of the recording, and the time at which the pop expires.
 //   - The invocation of any further write to the timer that overlaps or follows. A write with an unknown outcome may
 //     take effect at any time after its invocation, so no pop that is due later is obligatory.
 //
@@ -21,7 +21,8 @@ import (
 //     the next attempt was yet to come (lostBeforeRetry).
 //   - An earlier end or version of the timer may count as the later one (overruled).
 //   - The pop was due, or could still come, when a 410 ended the timer.
-//   - Our receiver refused the pop until the attempts were used up, or the next pop was due (givenUp).
+//   - Our receiver refused the pop until the attempts were used up, the pop had expired, or the next pop was due
+//     (givenUp).
 //   - The pop of a recurring timer was left out in favour of a later pop that came (gapExplained).
 func nothingLost(r *run, f *Finding) {
 	for _, w := range r.writes {
@@ -30,9 +31,8 @@ func nothingLost(r *run, f *Finding) {
 			if r.inWindow(w.latest(n), func(*Fault) bool { return true }) {
 				r.counts.InWindows++
 			}
-			limit := r.h.Header.limit()
 			switch c := w.heard(); {
-			case c.delivered(n, limit):
+			case c.delivered(n, 0):
 			case r.givenUp(c, n, r.until(w)):
 				r.counts.GivenUp++
 			case len(c.pops[n]) == 0 && c.follows(n) && r.gapExplained(c, n):
@@ -66,13 +66,13 @@ func (r *run) eachObligatory(w *write, do func(n int, bound time.Duration)) {
 		return
 	}
 	until := r.until(w)
-	gone := w.heard().goneAt(r.h.Header.limit())
+	gone := w.heard().goneAt()
 	for n := 1; n <= w.asked.Pops && w.latest(n) <= until; n++ {
 		bound := r.boundHeld(w, n)
 		if gone <= bound || r.lost(w.timer(), w.invoked, bound, r.copies(w, bound)) {
 			return
 		}
-		if bound <= until {
+		if bound <= until && !r.expiresBy(w, n, bound) {
 			do(n, bound)
 		}
 	}
@@ -148,7 +148,7 @@ func (r *run) overBy(w *write, by time.Duration) *Callback {
 		return nil
 	}
 	for _, c := range w.calls {
-		if (c.Seq == w.asked.Pops || c.gone(r.h.Header.limit())) && c.arrived() <= by {
+		if (c.Seq == w.asked.Pops || c.gone(0)) && c.arrived() <= by {
 			return c
 		}
 	}

@@ -64,12 +64,12 @@ func (w *write) unlike(c *Callback) string {
 
 func (r *run) judgeGone(f *Finding, w *write) {
 	for i, c := range w.calls {
-		if !c.gone(r.surely()) {
+		if !c.gone(r.l.AnswerMargin) {
 			continue
 		}
 		for _, next := range w.calls[i+1:] {
-			if next.arrived() > c.over(r.surely()) && r.repeats(w, c, next) == nil {
-				f.violation("%s: the timer was ended by a 410 at %s", next, c.over(r.surely()))
+			if next.arrived() > c.over() && r.repeats(w, c, next) == nil {
+				f.violation("%s: the timer was ended by a 410 at %s", next, c.over())
 			}
 		}
 		return
@@ -106,7 +106,7 @@ func (r *run) forgotten(t *timer, a, b *write) bool {
 	}
 	over := func(w *write) bool {
 		return w != b && w.version() >= a.version() && slices.ContainsFunc(w.calls, func(c *Callback) bool {
-			return (c.Seq == w.asked.Pops || c.gone(r.h.Header.limit())) && later(c.arrived(), life) <= by
+			return (c.Seq == w.asked.Pops || c.gone(0)) && later(c.arrived(), life) <= by
 		})
 	}
 	deleted := func(op *Operation) bool {

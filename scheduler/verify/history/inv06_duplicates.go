@@ -25,7 +25,7 @@ func noDuplicates(r *run, f *Finding) {
 			if first != nil && again[c.Seq] == nil {
 				again[c.Seq] = c
 			}
-			if !c.succeeded(r.surely()) {
+			if !c.succeeded(r.l.AnswerMargin) {
 				continue
 			}
 			if first != nil {
@@ -53,11 +53,11 @@ func (r *run) judgeRepeat(f *Finding, w *write, first, c *Callback) {
 	case r.cutShort(first, c):
 		r.counts.Duplicates[ClockStep]++
 	default:
-		f.violation("%s by %s: %s had answered %d at %s before", c, c.Node, first.Node, first.Status, first.over(r.surely()))
+		f.violation("%s by %s: %s had answered %d at %s before", c, c.Node, first.Node, first.Status, first.over())
 		return
 	}
 	r.counts.ExplainedDuplicates++
-	r.duplicates = append(r.duplicates, fmt.Sprintf("%s by %s after %s by %s", c, c.Node, first.over(r.surely()), first.Node))
+	r.duplicates = append(r.duplicates, fmt.Sprintf("%s by %s after %s by %s", c, c.Node, first.over(), first.Node))
 }
 
 // repeats is the fault because of which a copy of the timer may not have heard of a callback, and called again; nil
@@ -70,7 +70,7 @@ func (r *run) judgeRepeat(f *Finding, w *write, first, c *Callback) {
 //   - No owner remembered the first callback (allForgot).
 //   - A shard got back a copy that the sweep had moved on (broughtBack).
 func (r *run) repeats(w *write, before, c *Callback) *Fault {
-	lease := c.arrived() <= before.over(r.h.Header.limit())+r.h.Header.hold()+r.l.NodeUnderWay
+	lease := c.arrived() <= before.over()+r.h.Header.hold()+r.l.NodeUnderWay
 	for i := range r.h.Faults {
 		f := &r.h.Faults[i]
 		if f.explainsDuplicates() && (r.under(f, c) || lease && r.under(f, before)) && r.hurtsCalls(f, w, before, c) || r.allForgot(f, w, before, c) || r.broughtBack(f, w, c) {
@@ -88,7 +88,7 @@ func (r *run) allForgot(f *Fault, w *write, before, c *Callback) bool {
 		return false
 	}
 	owners := r.owners(w.timer(), f.started(), f.started())
-	if f.BackMs > 0 && f.started()-ms(f.BackMs) > before.over(r.h.Header.limit())+r.l.Settle || f.BackMs == 0 && len(owners) == 1 {
+	if f.BackMs > 0 && f.started()-ms(f.BackMs) > before.over()+r.l.Settle || f.BackMs == 0 && len(owners) == 1 {
 		return false
 	}
 	return slices.Contains(owners, f.Shard) && r.faulty(w.timer(), f.started(), f.started(), r.fewest(len(owners), f.started(), f.started()))
@@ -115,14 +115,14 @@ func (r *run) broughtBack(f *Fault, w *write, c *Callback) bool {
 
 // under tells whether the callback was under way within the fault, or up to Limits.Hurt after the fault.
 func (r *run) under(f *Fault, c *Callback) bool {
-	return f.overlaps(c.arrived(), c.over(r.h.Header.limit())+r.l.Settle, r.l.Hurt)
+	return f.overlaps(c.arrived(), c.over()+r.l.Settle, r.l.Hurt)
 }
 
 // cutShort tells whether the clock of an owner was put ahead during a callback. The jump must be so large that the
 // lease of the callback may have been over when the next callback of the pop came.
 func (r *run) cutShort(before, next *Callback) bool {
 	var ahead time.Duration
-	from, to := before.arrived()-r.l.Settle, before.over(r.h.Header.limit())+r.l.Settle
+	from, to := before.arrived()-r.l.Settle, before.over()+r.l.Settle
 	for w := range r.during(from, to) {
 		if w.Class == ClockStep && w.started() >= from && w.started() <= to && r.owns(w.Shard, before.Key, from, to) {
 			ahead += ms(max(w.StepMs, 0))

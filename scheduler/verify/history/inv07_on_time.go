@@ -9,6 +9,8 @@ import "slices"
 //   - 2 s have passed since an answer that says in flight.
 //   - The callbacks of earlier pops were over.
 //
+// No callback arrives after its pop has expired, beyond the time that a fence is good for.
+//
 // Faults add their allowance (allowance). The callback after a failed callback arrives by retryBy. Three kinds of
 // callbacks have no bound:
 //
@@ -17,7 +19,6 @@ import "slices"
 //   - Callbacks after an acknowledged later write that did not reach all copies. Invariant 3 judges whether the
 //     callbacks may come at all.
 func onTime(r *run, f *Finding) {
-	limit := r.h.Header.limit()
 	for _, w := range r.writes {
 		if !w.ok {
 			continue
@@ -31,9 +32,12 @@ func onTime(r *run, f *Finding) {
 			if r.replacedBefore(w, c) {
 				continue // invariant 3
 			}
+			if by := later(w.latest(c.Seq), w.expires); w.expires != never && c.arrived() > later(by, r.h.Header.limit()+r.l.Network)+r.steps(w, c.arrived()) {
+				f.violation("%s: expired at %s, and came %s later", c, by, c.arrived()-by)
+			}
 			if previous := last[c.Seq]; previous == nil {
 				r.judgeFirst(f, w, c, before)
-			} else if c.Seq == highest && !previous.succeeded(limit) && !previous.gone(limit) {
+			} else if c.Seq == highest && !previous.succeeded(0) && !previous.gone(0) {
 				if by := r.retryBy(w, previous, max(previous.Attempt, c.Attempt-1)); c.arrived() > by {
 					f.violation("%s: %s too late after attempt %d", c, c.arrived()-by, previous.Attempt)
 				}

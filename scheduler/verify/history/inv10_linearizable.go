@@ -160,7 +160,7 @@ func (r *run) stepOf(t *timer, op *Operation) step {
 	case s.read:
 		for i, w := range t.writes {
 			last := w.earliest(w.asked.Pops) - r.steps(w, op.returned())
-			if op.returned() >= min(last, w.goneAt(r.h.Header.limit())) {
+			if op.returned() >= min(last, w.goneAt()) {
 				s.overs = append(s.overs, i)
 			}
 		}

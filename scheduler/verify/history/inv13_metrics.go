@@ -46,15 +46,14 @@ func metricsAgree(r *run, f *Finding) {
 type tallied struct{ least, most int64 }
 
 func (r *run) tally() map[string]tallied {
-	limit, surely := r.h.Header.limit(), r.surely()
 	var delivered, gone, failed tallied
 	for i := range r.h.Callbacks {
 		c := &r.h.Callbacks[i]
-		certain := c.over(limit) <= r.end && !r.inWindow(c.arrived(), (*Fault).explainsGaps)
-		delivered.note(c.succeeded(surely) && certain, c.succeeded(limit))
-		gone.note(c.gone(surely) && certain, c.gone(limit))
-		may := !c.succeeded(surely) && !c.gone(surely)
-		failed.note(may && !c.succeeded(limit) && !c.gone(limit) && certain, may)
+		certain := c.over() <= r.end && !r.inWindow(c.arrived(), (*Fault).explainsGaps)
+		delivered.note(c.succeeded(r.l.AnswerMargin) && certain, c.succeeded(0))
+		gone.note(c.gone(r.l.AnswerMargin) && certain, c.gone(0))
+		may := !c.succeeded(r.l.AnswerMargin) && !c.gone(r.l.AnswerMargin)
+		failed.note(may && !c.succeeded(0) && !c.gone(0) && certain, may)
 	}
 	if len(r.windows) > 0 {
 		failed.most = int64(never)

@@ -63,7 +63,7 @@ type matching struct {
 }
 
 func (r *run) match(w *write) (m matching) {
-	limit, heard := r.h.Header.limit(), w.heard()
+	heard := w.heard()
 	var open []int // pops that have come due, in the order of their bounds
 	var before held
 	taken, due := make(map[int]bool), 1
@@ -75,11 +75,11 @@ func (r *run) match(w *write) (m matching) {
 		open = slices.DeleteFunc(open, func(n int) bool { return len(m.failed) == 0 && c.arrived() > r.boundAfter(heard, n, before) })
 		before = before.and(r.holds(heard, c))
 		switch {
-		case !c.succeeded(limit):
+		case !c.succeeded(0):
 			m.failed = append(m.failed, c)
 		case len(open) > 0:
 			taken[open[0]], open = true, open[1:]
-		case heard == w && c.succeeded(r.surely()):
+		case heard == w && c.succeeded(r.l.AnswerMargin):
 			m.unmatched = append(m.unmatched, c)
 		}
 	}
@@ -112,7 +112,8 @@ func (r *run) excusesOnce(w *write, failed []*Callback) int {
 	}
 	last := failed[len(failed)-1]
 	switch {
-	case len(failed) >= r.h.Header.Attempts,
+	case len(failed) >= w.attempts,
+		r.expiresBy(w, 1, r.retryBy(w, last, len(failed))),
 		r.explained(failed[0].arrived(), r.retryBy(w, last, len(failed)), (*Fault).explainsDuplicates),
 		r.retryBy(w, last, len(failed)) > r.until(w):
 		return 1

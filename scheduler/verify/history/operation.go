@@ -68,6 +68,19 @@ type Asked struct {
 	RF       int    `json:"rf,omitempty"`
 	URL      string `json:"url"`
 	BodyHash string `json:"body_hash"`
+	// TimeoutMs is how long an answer to a callback may take, 0 for the header's limit. ExpiresMs is how long after
+	// its due time a pop is attempted, 0 for no bound.
+	TimeoutMs int64 `json:"timeout_ms,omitempty"`
+	ExpiresMs int64 `json:"expires_ms,omitempty"`
+	Retry     Retry `json:"retry,omitzero"`
+}
+
+// Retry is when further attempts follow a failed attempt. The zero value of a member stands for the default.
+type Retry struct {
+	Attempts  int     `json:"attempts,omitempty"` // at a pop; 0 for the header's
+	FirstMs   int64   `json:"first_ms,omitempty"`
+	Factor    float64 `json:"factor,omitempty"`
+	LongestMs int64   `json:"longest_ms,omitempty"`
 }
 
 // Answer is the answer to a write.

@@ -88,7 +88,7 @@ func (d *drawn) pop(key, url string, n, due, next int) int {
 		if status < 300 {
 			return arrive + 1
 		}
-		wait := backoff(attempt).Milliseconds()
+		wait := Retry{}.backoff(attempt).Milliseconds()
 		d.Callbacks[i].RetryAfterMs = int64(rapid.SampledFrom([]int{0, 0, 3000}).Draw(d.t, "retry after"))
 		wait = max(int64(d.between(0, int(wait), "backoff")), d.Callbacks[i].RetryAfterMs)
 		arrive += 1 + int(wait) + d.between(0, 100, "delay of the retry")
@@ -233,7 +233,7 @@ func moveLate(t *rapid.T, b *book, r *run) bool {
 	late := r.bound(w, 1)
 	for _, o := range w.calls {
 		if o.Seq > 1 {
-			late = max(late, o.over(r.h.Header.limit())+r.l.Settle+r.l.Late)
+			late = max(late, o.over()+r.l.Settle+r.l.Late)
 		}
 	}
 	c.move(int64(late) + 1 + at(rapid.IntRange(0, 100).Draw(t, "by")))

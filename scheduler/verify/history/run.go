@@ -133,6 +133,7 @@ func (r *run) indexCallbacks() {
 	calls := make([]*Callback, len(r.h.Callbacks))
 	for i := range calls {
 		calls[i] = &r.h.Callbacks[i]
+		calls[i].limit = r.h.Header.limit()
 	}
 	slices.SortStableFunc(calls, func(a, b *Callback) int { return cmp.Compare(a.ArriveNs, b.ArriveNs) })
 	created := make(map[*write][]*write)

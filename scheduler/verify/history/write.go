@@ -1,6 +1,7 @@
 package history
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -21,7 +22,10 @@ type write struct {
 	unreached         int           // copies without the write, as the answer says
 	busyUntil         time.Duration // until when a callback of the version before may hold the write up
 	interval, skew    time.Duration
-	calls             []*Callback // by arrival
+	limit             time.Duration // how long an answer to a callback may take
+	attempts          int           // at a pop
+	expires           time.Duration // how long after its due time a pop is attempted; the constant never for no bound
+	calls             []*Callback   // by arrival
 	pops              map[int][]*Callback
 	inFlight          time.Duration
 	bounds            []time.Duration // results of run.bound
@@ -38,6 +42,8 @@ func newWrite(r *run, op *Operation) *write {
 		op: op, asked: op.Timer, key: op.about(), interval: interval, skew: r.h.Header.skew(interval, rf),
 		invoked: op.invoked(), returned: op.done(r.l.TakesEffect), refused: op.refused(), copies: rf, rf: rf,
 		pops: make(map[int][]*Callback), inFlight: r.l.InFlight, nodes: []string{op.Node},
+		limit: cmp.Or(ms(op.Timer.TimeoutMs), r.h.Header.limit()), attempts: cmp.Or(op.Timer.Retry.Attempts, r.h.Header.Attempts),
+		expires: cmp.Or(ms(op.Timer.ExpiresMs), never),
 	}
 	w.answered(op)
 	return w
@@ -68,6 +74,7 @@ func (w *write) repeat(r *run, op *Operation) {
 }
 
 func (w *write) take(c *Callback) {
+	c.limit = w.limit
 	w.calls = append(w.calls, c)
 	w.pops[c.Seq] = append(w.pops[c.Seq], c)
 }
@@ -107,16 +114,16 @@ func (w *write) due(written time.Duration, n int) time.Duration {
 	return later(written, w.interval*time.Duration(n))
 }
 
-// delivered tells whether pop n was answered 2xx or 410 in time.
-func (w *write) delivered(n int, limit time.Duration) bool {
-	return slices.ContainsFunc(w.pops[n], func(c *Callback) bool { return c.succeeded(limit) || c.gone(limit) })
+// delivered tells whether pop n was answered 2xx or 410 by the given time before the limit.
+func (w *write) delivered(n int, before time.Duration) bool {
+	return slices.ContainsFunc(w.pops[n], func(c *Callback) bool { return c.succeeded(before) || c.gone(before) })
 }
 
 // goneAt is the arrival of the first callback whose answer, a 410 in time, ended the timer; the constant never
 // without a 410.
-func (w *write) goneAt(limit time.Duration) time.Duration {
+func (w *write) goneAt() time.Duration {
 	for _, c := range w.calls {
-		if c.gone(limit) {
+		if c.gone(0) {
 			return c.arrived()
 		}
 	}

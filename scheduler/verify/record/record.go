@@ -16,7 +16,7 @@ func Parse(key, record string) (history.Copy, error) {
 	c := history.Copy{Key: key}
 	head, specification, live := strings.Cut(record, " {")
 	fields := strings.Fields(head)
-	if len(fields) < 8 || fields[0] != "1L" && fields[0] != "1T" || live != (fields[0] == "1L") {
+	if len(fields) < 8 || fields[0] != "1L" && fields[0] != "2L" && fields[0] != "1T" || live != (fields[0][1] == 'L') {
 		return c, fmt.Errorf("record of %s: %q", key, record)
 	}
 	c.Version, c.Ended = fields[1], !live

@@ -5,9 +5,17 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"chronos/scheduler/timer"
+)
+
+// A path that ends with PutSuffix must be called by PUT, with PutSuffix in the header AskedHeader. All
+// other paths are called by POST.
+const (
+	PutSuffix   = ".put"
+	AskedHeader = "X-Asked"
 )
 
 // Call is a callback that arrived. Fields that couldn't be read are zero.
@@ -27,7 +35,8 @@ type Call struct {
 	Due       time.Time     // X-Chronos-Due
 	WebhookID string        // webhook-id: the same for all attempts at a pop
 
-	Answer Answer // as decided; whether the client waited for the answer is unknown
+	Answer Answer // as decided
+	Left   bool   // the client had gone before the answer
 }
 
 // Key is the key of the timer.
@@ -82,7 +91,12 @@ func read(req *http.Request, body string) (Call, []string) {
 			faults = append(faults, fmt.Sprintf(format, args...))
 		}
 	}
-	check(req.Method == http.MethodPost, "method is %q", req.Method)
+	method, asked := http.MethodPost, ""
+	if strings.HasSuffix(req.URL.Path, PutSuffix) {
+		method, asked = http.MethodPut, PutSuffix
+	}
+	check(req.Method == method, "method is %q, want %s", req.Method, method)
+	check(req.Header.Get(AskedHeader) == asked, "%s is %q, want %q", AskedHeader, req.Header.Get(AskedHeader), asked)
 	check(req.ContentLength == int64(len(body)), "Content-Length is %d, body has %d bytes", req.ContentLength, len(body))
 	check(req.Header.Get("Content-Type") != "", "no Content-Type")
 	for _, name := range []string{

@@ -149,11 +149,12 @@ func (r *Receiver) serve(w http.ResponseWriter, req *http.Request) {
 	if err != nil {
 		faults = append(faults, "body ends early")
 	}
-	r.answer(w, req, r.record(call, faults))
+	number, answer := r.record(call, faults)
+	r.answer(w, req, number, answer)
 }
 
 // record numbers the call, asks for the answer, and makes the call visible.
-func (r *Receiver) record(call Call, faults []string) Answer {
+func (r *Receiver) record(call Call, faults []string) (number int, answer Answer) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	call.Number = len(r.calls) + 1
@@ -166,12 +167,14 @@ func (r *Receiver) record(call Call, faults []string) Answer {
 	}
 	close(r.changed)
 	r.changed = make(chan struct{})
-	return call.Answer
+	return call.Number, call.Answer
 }
 
-func (r *Receiver) answer(w http.ResponseWriter, req *http.Request, a Answer) {
-	if a.Hang || a.Delay > 0 {
-		r.hold(req.Context(), a)
+func (r *Receiver) answer(w http.ResponseWriter, req *http.Request, number int, a Answer) {
+	if (a.Hang || a.Delay > 0) && !r.hold(req.Context(), a) {
+		r.mu.Lock()
+		r.calls[number-1].Left = true
+		r.mu.Unlock()
 	}
 	if a.Hang || a.Drop {
 		panic(http.ErrAbortHandler) // the server's way to close a connection without an answer
@@ -190,8 +193,9 @@ func (r *Receiver) answer(w http.ResponseWriter, req *http.Request, a Answer) {
 	_, _ = io.WriteString(w, a.Body) // the client may have gone
 }
 
-// hold waits as long as the answer says, but not for a client that has gone.
-func (r *Receiver) hold(ctx context.Context, a Answer) {
+// hold waits as long as the answer says, but not for a client that has gone, and reports whether the
+// client has waited.
+func (r *Receiver) hold(ctx context.Context, a Answer) (waited bool) {
 	var over <-chan time.Time
 	if !a.Hang {
 		timer := time.NewTimer(a.Delay)
@@ -201,6 +205,8 @@ func (r *Receiver) hold(ctx context.Context, a Answer) {
 	select {
 	case <-over:
 	case <-ctx.Done():
+		return false
 	case <-r.stopped:
 	}
+	return true
 }
