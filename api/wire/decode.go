@@ -157,7 +157,7 @@ func (d *Decoder) unknown(pointer, name string) error {
 	switch {
 	case d.handling == Strict && pointer == "" && slices.Contains(answeredMembers(), name): // a timer that was read and is written back
 	case d.handling == Strict:
-		return refuse(path, "member-unknown", "nobody knows this member, or a member of this object; correct its name, leave it out, or ask for Prefer: handling=lenient")
+		return refuse(path, "member-unknown", "this member, or a member of this object, is unknown; correct its name, leave it out, or ask for Prefer: handling=lenient")
 	case path == pointer, len(d.ignored) >= maxIgnored, slices.Contains(d.ignored, path):
 	default:
 		d.ignored = append(d.ignored, path)

@@ -86,9 +86,10 @@ func (l *lane) fenceWithin(ctx context.Context, batch []*claim, patience time.Du
 	live := make([]*claim, 0, len(batch))
 	for _, c := range batch {
 		if c.began == 0 {
-			if c.PreviousFired && c.Record.State.Attempt >= c.policy().Attempts {
+			if c.PreviousFired && c.Record.State.Attempt >= max(c.policy().Attempts, d.config.Attempts) {
 				// Fences passed and nothing was settled: the callback may be the reason why nodes
-				// end. An attempt that was given back was never sent, and is not the last.
+				// end. An attempt that was given back was never sent, and is not the last. Nor is
+				// an attempt of which nobody knows, if the timer asks for few.
 				d.freeSlot(c)
 				c.settle(d.giveUp(c, c.Record.State, "no attempt at it was ever settled"))
 				continue

@@ -34,7 +34,7 @@ func TestTimersOfALaterFormatAreLeftAlone(t *testing.T) {
 	put("written")
 	for _, key := range []string{"all", "written"} {
 		for _, shard := range r.holders(key) {
-			r.rewrite(shard, key, func(text string) string { return "2" + text[1:] })
+			r.rewrite(shard, key, func(text string) string { return "3" + text[1:] })
 		}
 	}
 	for key, by := range map[string]int64{"newer": 1 << 16, "same": 0, "older": -1 << 16} {
@@ -43,7 +43,7 @@ func TestTimersOfALaterFormatAreLeftAlone(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			return "2" + text[1:3] + timer.Version(int64(version)+by).String() + text[19:]
+			return "3" + text[1:3] + timer.Version(int64(version)+by).String() + text[19:]
 		})
 	}
 	watch := heldup.Begin(t)
@@ -97,10 +97,10 @@ func TestALaterFormatIsNoFaultOfItsShard(t *testing.T) {
 		}
 	}
 	for _, shard := range r.holders("all") {
-		r.rewrite(shard, "all", func(text string) string { return "2" + text[1:] })
+		r.rewrite(shard, "all", func(text string) string { return "3" + text[1:] })
 	}
-	r.rewrite(r.holders("one")[0], "one", func(text string) string { return "2" + text[1:] })
-	r.rewrite(r.holders("older")[0], "older", func(text string) string { return "2" + text[1:3] + "0000000000000001" + text[19:] })
+	r.rewrite(r.holders("one")[0], "one", func(text string) string { return "3" + text[1:] })
+	r.rewrite(r.holders("older")[0], "older", func(text string) string { return "3" + text[1:3] + "0000000000000001" + text[19:] })
 	left := func() (most int) {
 		for _, n := range r.nodes {
 			got, err := testkit.Ask(nil, http.MethodGet, n.admin+"/metrics", "")

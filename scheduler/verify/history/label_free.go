@@ -18,6 +18,7 @@ import (
 //   - As many failed callbacks of a one-shot timer as there are attempts. Fewer are enough if a fault may have taken
 //     the rest, or the next attempt is yet to come.
 //   - Pops whose attempts mute nodes may all have made (allSwallowed).
+//   - Pops of a recurring timer that may have expired (perhapsExpired).
 //
 // After a failed callback, no bound is held against an arrival.
 func labelFree(r *run, f *Finding) {
@@ -96,7 +97,7 @@ func (r *run) excuses(w *write, m *matching) int {
 	if w.asked.Pops == 1 && !r.allSwallowed(w, 1) {
 		return r.excusesOnce(w, m.failed)
 	}
-	n := len(m.failed)
+	n := len(m.failed) + r.perhapsExpired(w)
 	r.eachObligatory(w, func(pop int, _ time.Duration) {
 		ranInto := func(c *Callback) bool { return c.arrived() < w.earliest(pop) && r.ranInto(w, c, pop) }
 		if pop < w.asked.Pops && (r.heldUp(w, pop) || slices.ContainsFunc(w.calls, ranInto)) || r.allSwallowed(w, pop) {
@@ -104,6 +105,17 @@ func (r *run) excuses(w *write, m *matching) int {
 		}
 	})
 	return n
+}
+
+// perhapsExpired is the number of pops that may have expired. No such pop is obligatory, but an arrival may
+// have been taken for the pop's.
+func (r *run) perhapsExpired(w *write) (pops int) {
+	for n := 1; n <= w.asked.Pops && w.expires != never && w.latest(n) <= r.until(w); n++ {
+		if r.expiresBy(w, n, r.boundHeld(w, n)) {
+			pops++
+		}
+	}
+	return pops
 }
 
 func (r *run) excusesOnce(w *write, failed []*Callback) int {
