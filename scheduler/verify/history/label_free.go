@@ -9,8 +9,8 @@ import (
 // labelFree is the second check, which looks at no label. The arrivals of a write that were answered 2xx in time are
 // taken in order. Every arrival gets the pop that has come due and whose bound is next (earliest deadline first).
 //
-// An arrival without a pop is a violation, unless a fault explains a duplicate (repeats) or may have cut the lease of
-// an earlier callback short (cutShort). Obligatory pops without an arrival are violations, too, beyond the number
+// An arrival without a pop is a violation, unless a fault explains a duplicate (repeats), maybe an earlier duplicate
+// that got a pop (earlierRepeats), or may have cut the lease of an earlier callback short (cutShort). Obligatory pops without an arrival are violations, too, beyond the number
 // that these excuses account for:
 //
 //   - Pops of a recurring timer that a fault, or a long callback, may have held up until the next pop was due.
@@ -27,8 +27,13 @@ func labelFree(r *run, f *Finding) {
 			continue
 		}
 		m := r.match(w)
+		repeats := r.earlierRepeats(w, &m)
 		for _, c := range m.unmatched {
-			if !slices.ContainsFunc(w.retryOf(c), func(of *Callback) bool { return r.mayRepeat(w, of) }) {
+			switch {
+			case slices.ContainsFunc(w.retryOf(c), func(of *Callback) bool { return r.mayRepeat(w, of) }):
+			case repeats > 0:
+				repeats--
+			default:
 				f.violation("arrival at %s at %s: no pop was due for it", w.asked.URL, c.arrived())
 			}
 		}
@@ -46,6 +51,20 @@ func (r *run) mayRepeat(w *write, c *Callback) bool {
 	return slices.ContainsFunc(w.calls, func(o *Callback) bool {
 		return o.arrived() <= c.arrived() && (r.repeats(w, o, c) != nil || o != c && r.cutShort(o, c))
 	})
+}
+
+// earlierRepeats is the number of matched arrivals that may repeat an earlier callback. While pops are
+// overdue, such a repeat gets a pop, and the arrival for the last pop gets none.
+func (r *run) earlierRepeats(w *write, m *matching) (n int) {
+	if len(m.unmatched) == 0 || w.asked.Pops == 1 {
+		return 0
+	}
+	for _, c := range w.calls {
+		if c.succeeded(0) && !slices.Contains(m.unmatched, c) && r.mayRepeat(w, c) {
+			n++
+		}
+	}
+	return n
 }
 
 // retryOf are the callback and the failed callbacks right before, of which the callback may be a retry.
