@@ -71,6 +71,21 @@ func TestAFormerPrimaryDoesNotWait(t *testing.T) {
 	})
 }
 
+// Rule "yield to the better copy": the last backup becomes the primary of timers whose primary went. If
+// the change was forgotten while such a copy waits for its former turn, the next backup, which comes
+// due first, has the copy come due.
+func TestANewPrimaryDoesNotWaitForItsFormerTurn(t *testing.T) {
+	inCluster(t, 3, 2, func(c *cluster) {
+		ids := c.createThrice(60)
+		pass(9 * time.Second)
+		c.Lay(storetest.Layout{Shards: []string{"s0", "s1"}, Epoch: 2})
+		pass(10 * time.Second)
+		for _, id := range ids {
+			c.wantOnce(id.Key, 1, 2*time.Second+maxLate)
+		}
+	})
+}
+
 // Rule "yield to the better copy": where new shards have no copy yet, the best existing copy
 // doesn't wait for the missing ranks.
 func TestTheBestCopyDoesNotWaitForMissingOnes(t *testing.T) {

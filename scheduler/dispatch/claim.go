@@ -163,12 +163,6 @@ func (c *claim) retryDue() time.Time {
 	return latest
 }
 
-// early reports whether the copy is looked at before the turn of its rank: the copy had a better
-// rank before the shards changed.
-func (c *claim) early() bool {
-	return c.look.Before(c.due().Add(c.own.Offset(c.skew()) - time.Millisecond))
-}
-
 // overdue is how long the pop, or the retry of the pop, has been due.
 func (c *claim) overdue() time.Duration { return min(time.Since(c.due()), time.Since(c.retryDue())) }
 

@@ -3,13 +3,15 @@ package model
 // Change is the change of the shards, once in a run.
 type Change int8
 
-// The changes. The owners move as by the product's ranking: a shard that comes takes the rank of
-// one owner, and no remaining owner gets a worse rank.
+// The changes. The owners move as by the product's ranking: the last of all shards takes the place
+// of a primary that goes, and a primary whose place is taken becomes the last. All other shards
+// keep their order.
 const (
 	NoChange Change = iota
-	Joins           // a shard behind the owners comes, and takes the rank Moves
-	Drains          // shard 0 takes no timers any more; each other owner is one rank better
-	GivesUp         // shard 0 is silent and given up: the same, and the shard behind the owners becomes an owner
+	Joins           // a shard behind the owners comes, and takes the rank Moves from its owner
+	Drains          // the primary's shard takes no timers any more, and the last owner becomes the primary
+	GivesUp         // the primary's shard is silent and given up, and the shard behind the owners becomes the primary
+	Grows           // the last shard comes as the primary, and all shards are owners; the former primary becomes the last
 )
 
 // Steps of the change, as known to a node. No node is more than a step behind, unless Announce
@@ -37,9 +39,13 @@ func (sc *Scenario) rank(epoch, shard int8) int8 {
 	case sc.Change == Joins && shard == sc.Factor:
 		return sc.Moves
 	case sc.Change == GivesUp && shard == sc.Factor:
+		return 0
+	case sc.Change == Drains && epoch >= counting && shard == sc.Factor-1:
+		return 0
+	case sc.Change == Grows && shard == sc.Factor-1:
+		return 0
+	case sc.Change == Grows && epoch >= counting && shard == 0:
 		return sc.Factor - 1
-	case (sc.Change == Drains || sc.Change == GivesUp) && epoch >= counting:
-		return max(shard-1, 0)
 	default:
 		return shard
 	}
@@ -52,6 +58,8 @@ func (sc *Scenario) owner(epoch, shard int8) bool {
 		return shard <= sc.Factor && shard != sc.Moves
 	case (sc.Change == Drains || sc.Change == GivesUp) && epoch >= counting:
 		return shard > 0
+	case sc.Change == Grows && epoch < counting:
+		return shard < sc.Factor-1
 	default:
 		return shard < sc.Factor
 	}
@@ -72,7 +80,7 @@ func (sc *Scenario) looks(epoch, shard int8) bool {
 
 // knows reports whether the shard exists, by what a node in the epoch knows.
 func (sc *Scenario) knows(epoch, shard int8) bool {
-	return sc.Change != Joins || epoch > before || shard < sc.Factor
+	return epoch > before || sc.Change != Joins && sc.Change != Grows || sc.owner(before, shard)
 }
 
 // out reports whether the shard is given up, by what a node in the epoch knows: nothing fires

@@ -63,19 +63,26 @@ func changes() []scenario {
 	return append(all, early()...)
 }
 
-// early are changes with a PUT that is soon due, and runs in which a shard is given up.
+// early are changes with a PUT that is soon due, runs in which a shard is given up, and changes of
+// timers with three copies.
 func early() []scenario {
 	drained := withOp(Changing(Drains, 2), Put)
 	drained.Interval, drained.OpBy = 3, 6
 	given := withFaults(Changing(GivesUp, 2), Dead, 1)
 	given.Bound = never
-	return []scenario{
+	all := []scenario{
 		{name: "a shard comes for the only copy, PUT, soon due", sc: soon(lastIn(withOp(Changing(Joins, 1), Put), 1), 6)},
 		{name: "a shard is drained, PUT, soon due", sc: drained},
 		{name: "a shard is given up", sc: given},
 		{name: "a shard is given up, DELETE", sc: withOp(given, Delete)},
 		{name: "a shard is given up with the only copy, DELETE", sc: returned(), known: []Violation{Missed}},
 	}
+	for _, op := range []Op{NoOp, Delete, Put} {
+		all = append(all,
+			scenario{name: fmt.Sprintf("one of three shards is drained, %s", op), sc: soon(withOp(Changing(Drains, 3), op), 3)},
+			scenario{name: fmt.Sprintf("a third shard comes, %s", op), sc: soon(withOp(Changing(Grows, 3), op), 3)})
+	}
+	return all
 }
 
 // returned is a timer with one copy. The copy's shard is given up and returns.

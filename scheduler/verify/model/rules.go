@@ -31,6 +31,9 @@ type Rules struct {
 	// Yield (rule "yield to the better copy"): a backup that comes due leaves the pop to better
 	// copies.
 	Yield bool
+	// Promote (rule "yield to the better copy"): a backup has a better copy come due that waits
+	// though the turn of its rank has passed.
+	Promote bool
 	// Ask (rule "compare before firing"): a node compares with the other copies before it sends
 	// a callback.
 	Ask bool

@@ -87,6 +87,7 @@ func ofFiring() []without {
 		{"Ask", withFaults(withOp(twoPops(), Delete), Cut, 1), LateAfterAnswer},
 		{"AskThenFence", withFaults(twoPops(), Pause, 1), Overtaken},
 		{"AskTwo", unknown, LateAfterAnswer},
+		{"Promote", Changing(Drains, 3), Late},
 		{"LeaseAsked", Changing(Drains, 2), Needless},
 		{"Limit", withFaults(withOp(twoPops(), Delete), Stall, 1), AfterAnswer},
 		{"LimitFromAsk", ahead, LateAfterAnswer},

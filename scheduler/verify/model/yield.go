@@ -70,11 +70,11 @@ func (h *hand) adopt(o int8, format string, args ...any) {
 	h.drop(&next, format, args...)
 }
 
-// outranked reports whether a better copy still waits by the rank that it had before the change.
+// outranked reports whether a better copy waits though the turn of its rank has passed.
 func (h *hand) outranked(o int8) bool {
 	c := &h.now.Copies[o]
-	return h.sc.Change != NoChange && h.sc.Rules.Others && h.task.Epoch != forgotten && c.Token == noToken && c.Mark <= h.now.Now &&
-		c.Attempt == 0 && c.order() == h.task.order() && h.now.due(h.sc, c.Version, c.Pop, h.rank(o)) < c.Score
+	return h.sc.Rules.Promote && c.Token == noToken && c.Mark <= h.now.Now && c.Attempt == 0 && c.order() == h.task.order() &&
+		h.now.due(h.sc, c.Version, c.Pop, h.rank(o)) < c.Score
 }
 
 // fires reports whether a better copy that is further on has had an attempt at its pop: its node tells
