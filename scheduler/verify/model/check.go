@@ -17,6 +17,8 @@ const (
 	LeftOver        Violation = "live copy left at the end"
 	Undead          Violation = "deleted, but live at the end"
 	Stuck           Violation = "stuck"
+	Unmet           Violation = "a write succeeds whose condition does not hold"
+	Unwanted        Violation = "a write in force whose condition did not hold"
 	LetterAndMore   Violation = "second dead letter with no fault"
 
 	// Unheard is the case that promise 5 leaves open after a write that has missed an owner.
@@ -48,6 +50,8 @@ func (s *state) checkSend(sc *Scenario, t *task) Violation {
 	switch {
 	case s.Now < s.due(sc, t.Version, t.Pop, 0):
 		return Early // promise 2
+	case t.Version > 1 && s.op(sc, t.Version).Answer == unmet:
+		return Unwanted
 	case s.replaced(sc, t, clean, 0) != nil:
 		return AfterAnswer
 	case s.replaced(sc, t, inFlight, 2) != nil:
@@ -162,6 +166,17 @@ func (s *state) checkEnd(sc *Scenario) Violation {
 		case c.Kind == live && s.Shards[shard] == up:
 			return LeftOver
 		}
+	}
+	return ""
+}
+
+// checkMet judges a write with a condition that succeeds: the other write has succeeded with the same
+// condition, or was answered before.
+func (s *state) checkMet(sc *Scenario, i int) Violation {
+	op, other := &s.Ops[i], &s.Ops[1-i]
+	succeeded := other.Answer == clean || other.Answer == inFlight
+	if sc.asks(i) && succeeded && (sc.asks(1-i) || other.AnsweredAt < op.Began) {
+		return Unmet
 	}
 	return ""
 }

@@ -51,6 +51,9 @@ func (x *stepper) client(i int) {
 	if !x.now.awake(op.Node) {
 		return
 	}
+	if x.sc.asks(i) && x.condition(i) {
+		return
+	}
 	whole := true
 	for shard := range x.sc.Shards {
 		if op.Sent&(1<<shard) == 0 && x.sc.looks(op.Epoch, shard) {
@@ -147,11 +150,14 @@ func (x *stepper) answerTo(i int) {
 	default:
 		own.Answer, what = clean, "clean"
 	}
+	var met Violation
 	if own.Answer != refused {
+		met = x.now.checkMet(x.sc, i)
 		next.owe(x.sc, i, op.Missed)
 		next.noteMissed(x.sc, op.Missed)
 	}
 	x.urgent(&next, "%s v%d answered: %s", x.sc.write(i), op.Version, what)
+	x.blame(met)
 }
 
 // acknowledged is rule "a write needs an owner". Without the rule a record on any other shard

@@ -111,7 +111,7 @@ var states = map[string]int{
 
 // TestAllRules walks the protocol with every rule on: nothing may break.
 func TestAllRules(t *testing.T) {
-	for _, s := range slices.Concat(recurring(), threeCopies(), creates(), tombstones(), letters(), twoWrites(), changes()) {
+	for _, s := range slices.Concat(recurring(), threeCopies(), creates(), tombstones(), letters(), twoWrites(), conditions(), changes()) {
 		t.Run(s.name, func(t *testing.T) {
 			if s.full && !*full {
 				return
@@ -230,6 +230,28 @@ func twoWrites() []scenario {
 			all = append(all, s)
 			if ops == [2]Op{Put, Put} && k.kind&^(Lost|Wipe|Gap) == 0 {
 				s.name, s.sc = s.name+", soon due", lastIn(s.sc, 1)
+				all = append(all, s)
+			}
+		}
+	}
+	return all
+}
+
+// conditions are runs with two writes, of which one or both ask for the version that is there at the
+// start.
+func conditions() []scenario {
+	var all []scenario
+	for _, ops := range [][2]Op{{Delete, Put}, {Put, Put}, {Put, Delete}} {
+		for _, asks := range []Condition{BothAsk, SecondAsks} {
+			for _, k := range kinds {
+				s := scenario{name: fmt.Sprintf("condition %d, %s and %s, %s", asks, ops[0], ops[1], k.name), sc: twice(OneShot(2), ops[0], ops[1])}
+				if s.sc.If = asks; k.kind != 0 {
+					s.sc = withFaults(s.sc, k.kind, 1)
+				}
+				if k.kind == Gap {
+					s.sc.Bound = 6
+				}
+				s.full = k.kind&(Cut|Pause|Stall) != 0
 				all = append(all, s)
 			}
 		}

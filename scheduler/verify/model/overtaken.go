@@ -20,7 +20,8 @@ func (x *stepper) met(own *operation, shard int8, c *stored, took bool) {
 // overtaken goes on with a write that a copy has refused as older. The node asks the copies
 // that took the write again. If all have a newer state by now, the newer write came later, and
 // this write is acknowledged. Otherwise the node writes again with a version above the newer
-// write's, or refuses. The result is whether there was anything to do.
+// write's, or refuses. A write with a condition is refused: a version above the newer write's would
+// pass over the condition. The result is whether there was anything to do.
 func (x *stepper) overtaken(i int) bool {
 	op := &x.now.Ops[i]
 	if op.Refused == 0 || x.sc.write(i) == Delete && op.Refused == op.Ended && op.Missed == 0 {
@@ -43,7 +44,7 @@ func (x *stepper) overtaken(i int) bool {
 	}
 	next := *x.now
 	own := &next.Ops[i]
-	if op.Version > 3 || x.now.Now > op.Began+1 {
+	if op.Version > 3 || x.now.Now > op.Began+1 || x.sc.asks(i) {
 		own.Phase, own.Answer, own.AnsweredAt, own.rivalry = answered, refused, x.now.Now, rivalry{}
 		x.urgent(&next, "%s v%d answered: overtaken", x.sc.write(i), op.Version)
 		return true

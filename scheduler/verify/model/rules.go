@@ -87,6 +87,17 @@ type Rules struct {
 	// OutTold (rule "tombstones outlive what was missed"): a shard that is given up is written to
 	// and asked until all nodes know. An end that missed the shard leaves tombstones.
 	OutTold bool
+	// AllAsked (rule "conditions"): a write with a condition is refused where an owner
+	// does not answer.
+	AllAsked bool
+	// FirstDecides (rule "conditions"): the first owner takes a write with a condition only if
+	// the owner has nothing newer than the condition allows, and the other owners come afterwards.
+	FirstDecides bool
+	// LossDecides (rule "conditions"): a write with a condition is refused where the first owner has
+	// lost data lately.
+	LossDecides bool
+	// SteadyOwners (rule "conditions"): a write with a condition is refused while the shards change.
+	SteadyOwners bool
 	// LookAgain (rule "what an answer may say"): one copy may take a write that another copy
 	// refuses as older. The write is acknowledged only if the first copy has a newer state by
 	// now.

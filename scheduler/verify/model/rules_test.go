@@ -103,7 +103,17 @@ func ofWrites() []without {
 	both := twice(OneShot(2), Put, Delete)
 	behind := with(withFaults(both, Crash, 1), func(sc *Scenario) { sc.Behind = true })
 	restarted := with(withFaults(withOp(twoPops(), Put), Gap, 1), func(sc *Scenario) { sc.Interval, sc.LastIn, sc.OpBy = 3, 1, 4 })
+	asking := with(twice(OneShot(2), Put, Put), func(sc *Scenario) { sc.If = BothAsk })
+	missed := with(withFaults(asking, Pause, 2), func(sc *Scenario) {
+		sc.If, sc.OpBy, sc.Interval, sc.Heal, sc.End, sc.Bound = SecondAsks, 3, 8, 4, 6, never // nothing is due
+	})
 	return []without{
+		{"AllAsked", missed, Unmet},
+		{"FirstDecides", asking, Unmet},
+		{"LossDecides", withFaults(asking, Wipe, 1), Unmet},
+		{"SteadyOwners", soon(with(asking, func(sc *Scenario) {
+			sc.Change, sc.Skew, sc.Interval, sc.Bound = Drains, 2, 7, 2
+		}), 4), Unmet},
 		{"LookAgain", behind, AfterAnswer},
 		{"AnswerInTime", withFaults(shortLived(), Stall, 1), AfterAnswer},
 		{"LossSaid", withFaults(both, Wipe, 1), AfterAnswer},

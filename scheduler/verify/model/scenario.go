@@ -52,6 +52,16 @@ const (
 	Put
 )
 
+// Condition is which writes ask for version 1 as the newest version.
+type Condition int8
+
+// The conditions.
+const (
+	NoCondition Condition = iota
+	BothAsk
+	SecondAsks
+)
+
 // Start is where a scenario begins.
 type Start int8
 
@@ -84,6 +94,7 @@ type Scenario struct {
 	Second    Op   // a second write, through the other node, once the first has begun
 	LastIn    int8 // due time of the timer that the last write makes; 0: Interval
 	Behind    bool // the second write's node has a slow clock, and has heard of nothing
+	If        Condition
 	LinkHolds bool // a cut link delivers late what a write has sent meanwhile
 	Resent    bool // a create takes up to a tick, and one of its writes may arrive twice
 	OpBy      int8 // the writes come no later
@@ -152,6 +163,9 @@ func (sc *Scenario) write(i int) Op {
 	}
 	return sc.Second
 }
+
+// asks reports whether the client's write i has a condition.
+func (sc *Scenario) asks(i int) bool { return sc.If == BothAsk || sc.If == SecondAsks && i == 1 }
 
 // unknown reports whether clients don't know the replication factor.
 func (sc *Scenario) unknown() bool { return sc.Start == Unknown }

@@ -87,6 +87,7 @@ const (
 	clean
 	inFlight
 	refused
+	unmet // the condition did not hold
 )
 
 // Findings of a write on the shards.
@@ -102,8 +103,9 @@ type operation struct {
 	Epoch               int8 // what the node knew at the beginning
 	Sent, Missed, Found uint8
 	Answer, AnsweredAt  int8
-	After               bool // the first write was answered before; only with Scenario.Behind
-	rivalry                  // only with two writes
+	After               bool  // the first write was answered before; only with Scenario.Behind
+	Read                uint8 // owners that were asked for the condition; only with Scenario.If
+	rivalry                   // only with two writes
 }
 
 // rivalry is what a write learns of another write of the same time. The first five are masks

@@ -1,0 +1,66 @@
+package model
+
+// condition is rule "conditions": the node asks all owners for the newest version, and the first
+// owner decides between writes with the same condition. The result is whether something remains to
+// be done before the other copies are written to.
+func (x *stepper) condition(i int) bool {
+	op := &x.now.Ops[i]
+	if op.Sent != 0 {
+		return false
+	}
+	if e := op.Epoch; x.sc.Rules.SteadyOwners && e != before && e != forgotten {
+		x.refuse(i, refused, "503, the shards change")
+		return true
+	}
+	for shard := range x.sc.Shards {
+		if op.Read&(1<<shard) == 0 && x.sc.owner(op.Epoch, shard) {
+			x.read(i, shard)
+			return true
+		}
+	}
+	x.decide(i)
+	return true
+}
+
+// read asks an owner for the version. A newer version does not meet the condition.
+func (x *stepper) read(i int, shard int8) {
+	op, c := &x.now.Ops[i], &x.now.Copies[shard]
+	switch {
+	case !x.now.reach(op.Node, shard) && x.sc.Rules.AllAsked:
+		x.refuse(i, refused, "503, an owner does not answer")
+	case x.now.reach(op.Node, shard) && c.Kind != absent && c.Version > 1:
+		x.refuse(i, unmet, "412")
+	default:
+		next := *x.now
+		next.Ops[i].Read |= 1 << shard
+		x.urgent(&next, "%s v%d asks S%d for the version", x.sc.write(i), op.Version, shard)
+	}
+}
+
+// decide writes to the first owner, which takes nothing newer than what was read.
+func (x *stepper) decide(i int) {
+	op := &x.now.Ops[i]
+	for first := range x.sc.Shards {
+		if !x.sc.owner(op.Epoch, first) || x.sc.rank(op.Epoch, first) != 0 {
+			continue
+		}
+		c := &x.now.Copies[first]
+		lost := x.now.LostOn&(1<<first) != 0 && x.sc.Rules.LossDecides
+		switch {
+		case x.sc.Rules.FirstDecides && (!x.now.reach(op.Node, first) || lost):
+			x.refuse(i, refused, "503, the first owner does not decide")
+		case x.sc.Rules.FirstDecides && c.Kind != absent && c.Version > 1:
+			x.refuse(i, unmet, "412 by the first owner")
+		default:
+			x.send(i, first)
+		}
+		return
+	}
+}
+
+func (x *stepper) refuse(i int, answer int8, why string) {
+	next := *x.now
+	own := &next.Ops[i]
+	own.Phase, own.Answer, own.AnsweredAt, own.rivalry = answered, answer, x.now.Now, rivalry{}
+	x.urgent(&next, "%s v%d answered: %s", x.sc.write(i), own.Version, why)
+}
