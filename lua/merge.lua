@@ -2,15 +2,17 @@
 -- Does:    changes copies as the items say, by the table of kinds below: a kind says which copy the write needs, and what the
 --          write makes of the copy. A newer copy stays. A body hash and a firing mark that has not passed are kept. A new
 --          tombstone keeps the away of the old tombstone. Every stored write ends the lease; adding names to away does not. An item
---          with a token does nothing unless the lease has the token. The script corrects the sums of tags for live
---          copies of rank 0, and the number of tombstones.
+--          with a token does nothing unless the lease has the token. An item with a condition does nothing where the copy
+--          is newer than the condition allows. The script corrects the sums of tags for live copies of rank 0, and the
+--          number of tombstones.
 -- KEYS:    due timers leases tags
 -- ARGV:    not_after_ms
 -- ITEM:    kind key head rest start_ms look_ms keep_ms token
 --          (head and rest: the record's head, and the text behind the head. start_ms: the start of the grid, from now, if the head
 --          ends before the start; otherwise empty. look_ms: when to look at the copy, from the start of the grid; for next
 --          from the pop; for a tombstone, for again, and for live and rank of a state with attempts, from now; empty to keep
---          the score. keep_ms: the life of a tombstone with a body hash, if longer. token: the token of a leased write, or empty)
+--          the score. keep_ms: the life of a tombstone with a body hash, if longer. token: the token of a leased write; or <
+--          and the newest version that the copy may have; or empty)
 -- Returns: now_us, then for each item "status firing_ms hash head" (hash and head of the copy that is there now, or was removed;
 --          firing_ms: how long a callback of an earlier state may still start), or "none" alone if the needed copy is
 --          missing; status stored, made (stored where no copy was), same, newer, older (the copy is too old for the
@@ -87,15 +89,17 @@ local function count_record(record, sign)
   end
 end
 
--- Rule "order of states": negative if a is older than b. Versions are compared as
--- numbers: Lua compares strings by the server's locale, and some locales sort aa
--- after ff. Milliseconds and tag are compared separately: a number holds 53 bits.
+-- Versions are compared as numbers: Lua compares strings by the server's locale, and some locales sort aa after ff.
+-- Milliseconds and tag are compared separately: a number holds 53 bits.
+local function compare_versions(a, b)
+  local older = tonumber(string.sub(a, 1, 12), 16) - tonumber(string.sub(b, 1, 12), 16)
+  if older ~= 0 then return older end
+  return tonumber(string.sub(a, 13, 16), 16) - tonumber(string.sub(b, 13, 16), 16)
+end
+
+-- Rule "order of states": negative if a is older than b.
 local function compare(a, b)
-  if string.sub(a, 4, 19) ~= string.sub(b, 4, 19) then
-    local older = tonumber(string.sub(a, 4, 15), 16) - tonumber(string.sub(b, 4, 15), 16)
-    if older ~= 0 then return older end
-    return tonumber(string.sub(a, 16, 19), 16) - tonumber(string.sub(b, 16, 19), 16)
-  end
+  if string.sub(a, 4, 19) ~= string.sub(b, 4, 19) then return compare_versions(string.sub(a, 4, 19), string.sub(b, 4, 19)) end
   if ended(a) or ended(b) then return (ended(a) and 1 or 0) - (ended(b) and 1 or 0) end
   if string.sub(a, 21, 35) == string.sub(b, 21, 35) then return 0 end
   local pops = number(a, 21, 31) - number(b, 21, 31)
@@ -114,6 +118,8 @@ local function known(kind, new, old)
   return kind == 'anew' and (not ended(old) or word(old, 'hash') == word(new, 'hash'))
 end
 
+local function conditional(token) return string.byte(token) == 60 end
+
 local function same_version(new, old) return string.sub(new, 4, 19) == string.sub(old, 4, 19) end
 
 -- Reports whether two records of the same state have the same timer.
@@ -122,10 +128,18 @@ local function same_timer(new, old)
     string.sub(new, body_of(new) or 0) == string.sub(old, body_of(old) or 0)
 end
 
+-- Rule "conditions": reports whether the copy is newer than a condition allows. The version of the write itself is there
+-- if the write was sent before.
+local function passes(condition, new, old)
+  return not same_version(new, old) and compare_versions(string.sub(old, 4, 19), string.sub(condition, 2)) > 0
+end
+
 -- The status of a refused write; nil if the script carries out the write.
 local function refused(kind, new, old, lease, token)
   local need, make = needs[kind], makes[kind]
-  if token ~= '' and lease ~= token and not fired(lease, token) then return 'lost' end
+  if conditional(token) then
+    if passes(token, new, old) then return 'newer' end
+  elseif token ~= '' and lease ~= token and not fired(lease, token) then return 'lost' end
   if known(kind, new, old) then return 'exists' end
   if kind == 'put' and not ended(old) and string.sub(old, 40, 41) ~= string.sub(new, 40, 41) then return 'factor' end
   if not make and same_version(new, old) then return 'same' end
@@ -278,7 +292,7 @@ local function merge(i, record, lease)
   if record and later(record) then return 'later' end
   local old = there(record, lease)
   if start_ms then head = head .. string.format('%+015d', starts_from + start_ms) end
-  if not old and (token ~= '' or needs[kind] ~= 'any') then return 'none' end
+  if not old and (token ~= '' and not conditional(token) or needs[kind] ~= 'any') then return 'none' end
   if string.byte(rest, 2) ~= 123 then rest = string.gsub(rest, '^( failure=[^: ]+):@:', '%1:' .. int(now_ms) .. ':') end
   local new = head .. rest
   local refusal = old and refused(kind, new, old, lease or '', token)

@@ -160,6 +160,9 @@ func (d *differ) write() (kept, model store.Write) {
 	if len(d.leases) > 0 && draw(d, "leased", false, false, true) {
 		p := d.leases[rapid.IntRange(max(0, len(d.leases)-2), len(d.leases)-1).Draw(d.rt, "lease")]
 		w.Key, w.Token, m.Key, m.Token = p.store.Key, p.store.Token, p.model.Key, p.model.Token
+	} else if (w.Kind == store.WritePut || w.Kind == store.WriteGone) && draw(d, "on a condition", false, false, true) {
+		newest := draw(d, "newest", 0, d.version(w.Key), d.stored(w.Key).Version)
+		w.IfNewest, m.IfNewest = &newest, &newest
 	}
 	return w, m
 }

@@ -19,6 +19,11 @@ import (
 func (s *Store) Merge(ctx context.Context, writes []store.Write) []store.Written {
 	answers := make([]store.Written, len(writes))
 	items := s.mergeItems(writes, answers)
+	for i := range writes {
+		if s.undecided(&writes[i], &answers[i]) {
+			items[i] = nil
+		}
+	}
 	shares := s.share(items, func(i int) (string, *error) { return writes[i].Shard, &answers[i].Err })
 	gathered(ctx, shares, func(from *share, it *shard.Item, i int) {
 		if from.err != nil {
@@ -26,8 +31,23 @@ func (s *Store) Merge(ctx context.Context, writes []store.Write) []store.Written
 			return
 		}
 		readMerged(from.Shard, it, &answers[i])
+		s.undecided(&writes[i], &answers[i]) // this call may have noticed the loss
 	})
 	return answers
+}
+
+// undecided answers a conditional write to a shard that has lost data lately: the shard may have lost the version that
+// would refuse the write (rule "conditions"). The effect of a write that was sent before is unknown.
+func (s *Store) undecided(w *store.Write, answer *store.Written) bool {
+	if w.IfNewest == nil {
+		return false
+	}
+	sh, err := s.shard(w.Shard)
+	if err != nil || sh.Quiet() == 0 {
+		return false
+	}
+	*answer = store.Written{Err: fmt.Errorf("%w: shard %s has lost data lately, and decides no condition", timer.ErrUnavailable, w.Shard)}
+	return true
 }
 
 // Tell is store.Store's.

@@ -89,6 +89,12 @@ func (s *Scheduler) newOf(n *timer.Creation) (replica.Wish, error) {
 // refused. After the answer no callback of the earlier timer starts; if the answer says in flight,
 // no callback starts later than 2 s after the answer. Errors as Create, and ErrOvertaken.
 func (s *Scheduler) Replace(ctx context.Context, id timer.ID, t timer.Timer) (timer.Receipt, error) {
+	return s.ReplaceIf(ctx, id, t, timer.Condition{})
+}
+
+// ReplaceIf is Replace on a condition. Additional errors: *ConditionError and ErrUndecided, with
+// which nothing was done.
+func (s *Scheduler) ReplaceIf(ctx context.Context, id timer.ID, t timer.Timer, cond timer.Condition) (timer.Receipt, error) {
 	asked := t.ReplicationFactor
 	t.ReplicationFactor = cmp.Or(asked, id.RF, timer.DefaultReplicationFactor)
 	switch err := s.validate(&t); {
@@ -99,30 +105,55 @@ func (s *Scheduler) Replace(ctx context.Context, id timer.ID, t timer.Timer) (ti
 	}
 	begun := s.config.SinceBoot()
 	defer s.copies.Queue(ctx, id.Key)()
-	var silent replica.Silent
-	if id.RF == 0 {
-		own, unheard, err := s.copies.OwnFactor(ctx, id)
-		switch {
-		case err != nil:
-			return timer.Receipt{}, err
-		case own != 0 && asked != 0 && asked != own:
-			return timer.Receipt{}, replica.FactorChanged(own)
-		case own != 0:
-			t.ReplicationFactor = own
-		}
-		silent = unheard
+	found, silent, err := s.present(ctx, id, cond)
+	switch {
+	case err != nil:
+		return timer.Receipt{}, err
+	case found.RF != 0 && asked != 0 && asked != found.RF:
+		return timer.Receipt{}, replica.FactorChanged(found.RF)
+	case found.RF != 0:
+		t.ReplicationFactor = found.RF
 	}
 	w := s.copies.NewWish(timer.ID{Key: id.Key, RF: t.ReplicationFactor, Hint: id.Hint}, &t)
 	w.Begun, w.Silent = begun, silent
+	if !cond.IsZero() {
+		w = s.copies.If(w, found)
+	}
 	return s.copies.Write(ctx, w)
+}
+
+// present is what a write has to know of the timer that the write replaces: with a condition all, and
+// otherwise the replication factor, unless the id has the factor.
+func (s *Scheduler) present(ctx context.Context, id timer.ID, cond timer.Condition) (found replica.Present, silent replica.Silent, err error) {
+	switch {
+	case !cond.IsZero():
+		found, err = s.copies.Judge(ctx, id, cond)
+	case id.RF == 0:
+		found.RF, silent, err = s.copies.OwnFactor(ctx, id)
+	}
+	return found, silent, err
 }
 
 // Delete ends the timer of this id, known or not, once or again. After the answer no callback of
 // the timer starts; if the answer says in flight, no callback starts later than 2 s after the
 // answer. Errors: ErrUnavailable, ErrOverloaded, ErrOvertaken.
 func (s *Scheduler) Delete(ctx context.Context, id timer.ID) (timer.Receipt, error) {
+	return s.DeleteIf(ctx, id, timer.Condition{})
+}
+
+// DeleteIf is Delete on a condition. Additional errors: *ConditionError and ErrUndecided, with which
+// nothing was done.
+func (s *Scheduler) DeleteIf(ctx context.Context, id timer.ID, cond timer.Condition) (timer.Receipt, error) {
 	defer s.copies.Queue(ctx, id.Key)()
-	return s.copies.Write(ctx, s.copies.NewWish(id, nil))
+	if cond.IsZero() {
+		return s.copies.Write(ctx, s.copies.NewWish(id, nil))
+	}
+	found, err := s.copies.Judge(ctx, id, cond)
+	if err != nil {
+		return timer.Receipt{}, err
+	}
+	id.RF = cmp.Or(found.RF, id.RF)
+	return s.copies.Write(ctx, s.copies.If(s.copies.NewWish(id, nil), found))
 }
 
 func (s *Scheduler) validate(t *timer.Timer) error {

@@ -34,7 +34,16 @@ func (e *Encoder) Merge(writes []store.Write, i int) (args []any, bytes int, err
 	if w.Keep > 0 {
 		keep = WholeMs(w.Keep)
 	}
-	return []any{string(w.Kind), w.Key, head, e.rest, start, lookOf(w), keep, w.Token}, len(e.rest), nil
+	return []any{string(w.Kind), w.Key, head, e.rest, start, lookOf(w), keep, tokenOf(w)}, len(e.rest), nil
+}
+
+// tokenOf is what a write needs of the copy: the token of a leased write, the newest version of a conditional write after
+// a "<", or nothing.
+func tokenOf(w *store.Write) any {
+	if w.IfNewest != nil {
+		return w.IfNewest.Append([]byte{'<'})
+	}
+	return w.Token
 }
 
 // ends reports whether the write is about a state that is over.

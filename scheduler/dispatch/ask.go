@@ -83,14 +83,7 @@ type question struct {
 	states      []store.KeyState
 	differences []store.Difference
 	err         error
-	promotions  []promotion
-}
-
-// promotion has a better copy come due that waits though the turn of its rank has passed.
-type promotion struct {
-	write store.Write
-	of    *claim        // which waits for the better copy
-	leave time.Duration // how long the claim waits if the better copy stays as it is
+	outranked   []store.Write // to better copies that wait though the turn of their rank has passed
 }
 
 // questions are the questions about the claims for which no fence was asked for yet.
@@ -205,42 +198,35 @@ func (c *claim) isPassedBy(s timer.State) bool { return s.Seq > c.Record.State.S
 
 // yield is how long the claim waits for a better copy of the same version. A due copy that nobody
 // has claimed yet is claimed now. The turn of the better copy's rank has passed by now, so a better
-// copy that is not due waits for a lease, or out of turn.
+// copy that is not due waits for a lease, for a retry, or out of turn.
 func (q *question) yield(c *claim, d *store.Difference) time.Duration {
 	p := q.places[d.Index]
 	behind := time.Duration(max(1, c.own.Rank-p.Rank)) * c.skew()
-	leave := d.LookIn + behind
+	wait := d.LookIn + behind
+	if d.LookIn > 0 && d.Firing == 0 && d.State == c.Record.State && d.State.Attempt == 0 {
+		q.outranked = append(q.outranked, store.Rank(p.Copy(c.Record.ID), &c.Record, 0, -time.Millisecond))
+		wait = behind
+	}
 	switch {
 	case d.LookIn == 0:
 		q.shard.PokeIfSoon(c.Lease.Partition, 0)
 	case q.shard.Answers.Tardy.Load():
-		leave = min(leave, hesitation) // the shard may be slow by then, and the better copy put off
+		wait = min(wait, hesitation) // the shard may be slow by then, and the better copy put off
 	}
-	if d.LookIn == 0 || d.Firing > 0 || d.State != c.Record.State || d.State.Attempt > 0 {
-		return leave
-	}
-	promoted := store.Rank(p.Copy(c.Record.ID), &c.Record, 0, -time.Millisecond)
-	q.promotions = append(q.promotions, promotion{promoted, c, leave})
-	return min(leave, behind)
+	return wait
 }
 
 // promote has better copies come due that wait out of turn: by the rank of before a change of the
 // shards, or for another copy that waits, too. A leased copy stays as it is.
 func (q *question) promote(ctx context.Context, d *Dispatcher) {
-	if len(q.promotions) == 0 {
+	if len(q.outranked) == 0 {
 		return
 	}
 	bounded, cancel := d.config.Awake.WithTimeout(ctx, timing.TellPatience)
 	defer cancel()
-	writes := make([]store.Write, len(q.promotions))
-	for i := range q.promotions {
-		writes[i] = q.promotions[i].write
-	}
-	for i, told := range d.store.Tell(bounded, q.shard.Name, writes) {
-		if p := &q.promotions[i]; told.Err == nil && told.Status == store.WriteStored {
+	for _, told := range d.store.Tell(bounded, q.shard.Name, q.outranked) {
+		if told.Err == nil { // a copy that could not be told waits, as before
 			q.shard.PokeIfSoon(told.Partition, 0)
-		} else {
-			p.of.other.wait = max(p.of.other.wait, p.leave)
 		}
 	}
 }

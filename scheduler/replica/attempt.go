@@ -22,6 +22,7 @@ type Wish struct {
 	Fresh    bool          // no such timer can exist yet
 	Humble   bool          // a newer version stays: the write is not sent again above the newer version
 	Silent   Silent        // shards that the first try leaves out
+	judged   *Present      // of a wish with a condition
 }
 
 // NewWish is a new version of the timer, or the timer's end if t is nil.
@@ -65,7 +66,7 @@ type attempt struct {
 	k       *Keeper
 	targets []target
 	unheard []store.Away // of a delete: the places that could not be told
-	decided bool         // of a create that happens once: a copy took the create as the first
+	decided bool         // of a create that happens once, or a wish with a condition: a copy took the write as the first
 
 	writes     int // of this round
 	receipt    timer.Receipt
@@ -76,7 +77,7 @@ type attempt struct {
 }
 
 func (k *Keeper) newAttempt(w Wish) attempt {
-	a := attempt{Wish: w, k: k, decided: w.BodyHash == ""}
+	a := attempt{Wish: w, k: k, decided: w.decides()}
 	if w.Fresh {
 		a.begin(k.shards.Homes(w.ID))
 	} else {
@@ -89,6 +90,9 @@ func (k *Keeper) newAttempt(w Wish) attempt {
 	}
 	return a
 }
+
+// decides reports whether no copy has to take the write first.
+func (w *Wish) decides() bool { return w.BodyHash == "" && w.judged == nil }
 
 func (a *attempt) begin(places []shard.Place) {
 	a.targets = make([]target, len(places))
@@ -105,6 +109,9 @@ func (a *attempt) plan(writes []store.Write) []store.Write {
 		if t.progress == toTell && t.Shard.Away() {
 			t.leaveOut()
 		}
+	}
+	if a.undecided() {
+		return a.planFirst(writes)
 	}
 	owners := slices.ContainsFunc(a.targets, func(t target) bool { return t.progress == toTell && t.Home })
 	for t := range each(a.targets) {
@@ -232,7 +239,7 @@ func (a *attempt) take(answers []store.Written) {
 			if a.unanswered && answer.Status == store.WriteExists && answer.State.Version == a.Version {
 				t.answer.Status = store.WriteSame // an earlier try stored the write
 			}
-			a.decided = a.decided || accepted(t.answer.Status)
+			a.decided = a.decided || accepted(t.answer.Status) || a.judged != nil && answer.Status == store.WriteNewer && answer.State.Version == a.Version
 		}
 	}
 	if a.settled() {
@@ -270,7 +277,7 @@ func (a *attempt) settled() bool {
 // again plans the write for all copies once more, with a newer version if above isn't 0.
 func (a *attempt) again(above timer.Version) {
 	a.above = above
-	a.decided, a.unheard = a.BodyHash == "", nil
+	a.decided, a.unheard = a.decides(), nil
 	for t := range each(a.targets) {
 		t.progress, t.answer = toTell, store.Written{}
 		t.named, t.looked, t.passed = false, false, false

@@ -149,6 +149,10 @@ func (k *Keeper) merge(ctx context.Context, writes []store.Write) []store.Writte
 
 // judge says how a try ended. An attempt that isn't over is tried again.
 func (a *attempt) judge() {
+	if a.undecided() {
+		a.judgeFirst()
+		return
+	}
 	v := a.tally()
 	a.err, a.over = nil, true
 	switch {
@@ -174,6 +178,8 @@ func (a *attempt) judge() {
 		a.replay(v.exists)
 	case v.replaced():
 		a.receipt = a.acknowledge(v)
+	case v.above != 0 && a.judged != nil: // a version above the newer write's would pass over the condition
+		a.err = timer.ErrOvertaken
 	case v.above != 0:
 		if a.BodyHash != "" {
 			a.withdraw(true) // a later try would take this create for an earlier create
@@ -277,7 +283,7 @@ func (a *attempt) tally() (v verdict) {
 func (a *attempt) acknowledge(v verdict) timer.Receipt {
 	a.repair(v)
 	r := timer.Receipt{
-		ID: a.ID, Copies: v.copies, Unreached: v.unreached,
+		ID: a.ID, Version: a.Version, Copies: v.copies, Unreached: v.unreached,
 		InFlight: v.firing || v.unheard || v.present && v.missing,
 	}
 	if a.ID.RF == 0 && v.first != nil {
@@ -312,7 +318,7 @@ func (a *attempt) replay(there *store.Written) {
 		id.Hint |= p.Shard.Mask
 	}
 	a.receipt = timer.Receipt{
-		ID: id, Due: there.Due, Copies: len(homes), Replayed: !a.unanswered || there.State.Version != a.Version,
+		ID: id, Version: there.State.Version, Due: there.Due, Copies: len(homes), Replayed: !a.unanswered || there.State.Version != a.Version,
 		Over: there.State.Ended,
 	}
 	if a.receipt.Over {

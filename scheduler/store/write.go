@@ -35,6 +35,10 @@ type Write struct {
 	// Token makes the write a leased write, which does nothing unless the lease holds (rule
 	// "leased writes need the lease").
 	Token string
+	// IfNewest makes the write conditional: a copy of a newer version refuses the write as
+	// WriteNewer (rule "conditions"). A version of 0 is older than every copy. A conditional write
+	// is no leased write. A shard that has lost data lately carries out no conditional write.
+	IfNewest *timer.Version
 }
 
 // WriteKind is the effect of a Write on a copy.
@@ -171,6 +175,12 @@ func Leave(to Target, state timer.State) Write {
 // Under is the write as a leased write.
 func (w Write) Under(token string) Write {
 	w.Token = token
+	return w
+}
+
+// If is the write as a conditional write, for copies of at most this version.
+func (w Write) If(newest timer.Version) Write {
+	w.IfNewest = &newest
 	return w
 }
 

@@ -94,6 +94,8 @@ func (s *shard) merge(now time.Time, w *store.Write) store.Written {
 	switch {
 	case w.Token != "" && !old.held(w.Token):
 		return old.written(store.WriteLost, now)
+	case w.IfNewest != nil && old.state.Version > *w.IfNewest && old.state.Version != w.State.Version:
+		return old.written(store.WriteNewer, now)
 	case w.Kind == store.WriteLeave, w.Kind == store.WriteRank:
 		return s.settleDown(now, w, old)
 	case madeBefore(w, old):

@@ -5,6 +5,7 @@ import "time"
 // Receipt is the answer to an accepted write.
 type Receipt struct {
 	ID        ID        // valid from now on
+	Version   Version   // of the timer, or of the timer's end
 	Due       time.Time // when the next pop is due; zero for a delete
 	Copies    int
 	Unreached int

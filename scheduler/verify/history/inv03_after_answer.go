@@ -14,8 +14,10 @@ import (
 //   - The write took effect, if ever, before the invocation of the DELETE or PUT.
 //   - By the versions in the callbacks, the write is older, and the timer of the later write was not over meanwhile.
 //
-// A callback is excused in three cases:
+// A callback is excused in four cases:
 //
+//   - The callback was on its way: a mute node sent the callback in time, and the callback arrived within the timer's own
+//     limit.
 //   - As many owners may have lost the later write since as heard of the later write.
 //   - The later write did not reach all copies. A moment before the callback, as many owners were faulty as heard of
 //     the later write, or the calling node stood still.
@@ -44,7 +46,7 @@ func noneAfterAnswer(r *run, f *Finding) {
 
 func (r *run) judgeAfter(f *Finding, w *write, op *Operation, last time.Duration) {
 	for _, c := range w.calls {
-		if c.arrived() <= last || r.lost(w.timer(), op.invoked(), c.arrived(), r.told(op)) {
+		if c.arrived() <= last || r.onItsWay(w, c, last) || r.lost(w.timer(), op.invoked(), c.arrived(), r.told(op)) {
 			continue
 		}
 		unreached := op.Answer != nil && op.Answer.Unreached > 0
@@ -52,6 +54,14 @@ func (r *run) judgeAfter(f *Finding, w *write, op *Operation, last time.Duration
 			f.violation("%s: %s later than the answer to a %s at %s allows", c, c.arrived()-last, op.Kind, op.returned())
 		}
 	}
+}
+
+// onItsWay tells whether a callback may have been sent at an instant and delayed since, as long as the timer's limit at
+// most, since the calling node was mute.
+func (r *run) onItsWay(w *write, c *Callback, sent time.Duration) bool {
+	return c.arrived() <= sent+w.limit && slices.ContainsFunc(r.h.Faults, func(f Fault) bool {
+		return f.Mute && f.Node == c.Node && f.started() <= sent && f.ended(r.end)+r.l.Network >= c.arrived()
+	})
 }
 
 // stoodStill tells whether the node that called stood still a moment before. All shards were silent to the node then,

@@ -130,6 +130,9 @@ func TestNoneAfterAnswer(t *testing.T) {
 			b.deletion("k4").Answer.InFlight = true
 			late(b, 4005, 200)
 		}, only(NoneAfterAnswer)},
+		{"in flight, and held up on its way", func(b *book) { b.lateOfMute(late, 10_000, 9000) }, nil},
+		{"in flight, and held up for longer than its time", func(b *book) { b.lateOfMute(late, 4000, 9000) }, only(NoneAfterAnswer)},
+		{"in flight, after the way was free again", func(b *book) { b.lateOfMute(late, 10_000, 8500) }, only(NoneAfterAnswer)},
 		{"after the answer to a put", func(b *book) {
 			b.asked("/3").Timer.IntervalMs = 800
 			b.call("k3", "/3", 3, 1, 1, 1106, 200)
@@ -145,6 +148,16 @@ func TestNoneAfterAnswer(t *testing.T) {
 			b.sample()
 		}, only(NoneAfterAnswer)},
 	})
+}
+
+// lateOfMute has a callback of a deleted timer arrive at 9 s from a node that is mute until then.
+func (b *book) lateOfMute(late func(b *book, arrive, status int), limitMs int64, muteUntil int) {
+	b.asked("/4").Timer.IntervalMs, b.asked("/4").Timer.TimeoutMs = 8590, limitMs
+	b.deletion("k4").Answer.InFlight = true
+	late(b, 9000, 200)
+	b.fault(NodeFreeze, "", 3000, muteUntil)
+	f := &b.Faults[len(b.Faults)-1]
+	f.Node, f.Mute = b.Callbacks[len(b.Callbacks)-1].Node, true
 }
 
 func (b *book) deletion(key string) *Operation {
