@@ -98,8 +98,11 @@ func (f *fakeTimers) CreateAll(ctx context.Context, all []timer.Creation) {
 	}
 }
 
-func (f *fakeTimers) Replace(ctx context.Context, id timer.ID, t timer.Timer) (timer.Receipt, error) {
+func (f *fakeTimers) ReplaceIf(ctx context.Context, id timer.ID, t timer.Timer, cond timer.Condition) (timer.Receipt, error) {
 	if err := f.start(ctx, "replace", id); err != nil {
+		return timer.Receipt{}, err
+	}
+	if err := f.judge(id, cond); err != nil {
 		return timer.Receipt{}, err
 	}
 	had := id.RF
@@ -134,13 +137,26 @@ func (f *fakeTimers) store(id timer.ID, t timer.Timer) (timer.Receipt, error) {
 		f.records = map[string]store.ReadResult{}
 	}
 	f.records[id.Key] = store.ReadResult{
-		Record: store.Record{ID: id, Timer: t, State: timer.State{Version: 1, Seq: 1}}, Look: due, Due: due,
+		Record: store.Record{ID: id, Timer: t, State: timer.State{Version: f.records[id.Key].Record.State.Version + 1, Seq: 1}}, Look: due, Due: due,
 	}
-	return timer.Receipt{ID: id, Due: due, Copies: 1}, nil
+	return timer.Receipt{ID: id, Version: f.records[id.Key].Record.State.Version, Due: due, Copies: 1}, nil
 }
 
-func (f *fakeTimers) Delete(ctx context.Context, id timer.ID) (timer.Receipt, error) {
+// judge judges a condition as the scheduler does.
+func (f *fakeTimers) judge(id timer.ID, cond timer.Condition) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if present := f.records[id.Key].Record.State.Version; !cond.Met(present) {
+		return fmt.Errorf("judge: %w", &timer.ConditionError{Present: present})
+	}
+	return nil
+}
+
+func (f *fakeTimers) DeleteIf(ctx context.Context, id timer.ID, cond timer.Condition) (timer.Receipt, error) {
 	if err := f.start(ctx, "delete", id); err != nil {
+		return timer.Receipt{}, err
+	}
+	if err := f.judge(id, cond); err != nil {
 		return timer.Receipt{}, err
 	}
 	f.mu.Lock()
@@ -271,11 +287,11 @@ func (c constantTimers) CreateAll(_ context.Context, all []timer.Creation) {
 	}
 }
 
-func (c constantTimers) Replace(context.Context, timer.ID, timer.Timer) (timer.Receipt, error) {
+func (c constantTimers) ReplaceIf(context.Context, timer.ID, timer.Timer, timer.Condition) (timer.Receipt, error) {
 	return c.receipt, nil
 }
 
-func (c constantTimers) Delete(context.Context, timer.ID) (timer.Receipt, error) {
+func (c constantTimers) DeleteIf(context.Context, timer.ID, timer.Condition) (timer.Receipt, error) {
 	return c.receipt, nil
 }
 

@@ -58,30 +58,3 @@ func TestEncodedBodiesAreRefused(t *testing.T) {
 		t.Error("a timer was made of a body that may be compressed")
 	}
 }
-
-// A condition means that nothing may happen unless the condition holds.
-func TestPreconditionsAreRefused(t *testing.T) {
-	timers := &fakeTimers{}
-	s := New(Config{Timers: timers, Authorizer: anyone{}})
-	if got := ask(t, s, "PUT", "/timers/k", apitest.Simple); got.Status != http.StatusOK {
-		t.Fatalf("have %d", got.Status)
-	}
-	other := strings.Replace(apitest.Simple, "127.0.0.1", "other", 1)
-	for _, header := range []string{"If-Match", "If-None-Match"} {
-		for _, value := range []string{"*", `"x"`, ""} {
-			apitest.WantProblem(t, ask(t, s, "PUT", "/timers/k", other, header, value), 400, "precondition-unsupported", apitest.NoPointer)
-			apitest.WantProblem(t, ask(t, s, "PUT", "/timers/new", other, header, value), 400, "precondition-unsupported", apitest.NoPointer)
-			apitest.WantProblem(t, ask(t, s, "DELETE", "/timers/k", "", header, value), 400, "precondition-unsupported", apitest.NoPointer)
-			apitest.WantProblem(t, ask(t, s, "DELETE", "/timers/references?node-for-replicas=d", `{"IDs":[]}`, header, value), 400, "precondition-unsupported", apitest.NoPointer)
-			if got := ask(t, s, "GET", "/timers/k", "", header, value); got.Status != http.StatusOK {
-				t.Errorf("GET with %s: have %d", header, got.Status)
-			}
-		}
-	}
-	if stored, ok := timers.get("k"); !ok || stored.Record.Timer.Callback.URI != "http://127.0.0.1:9/cb" {
-		t.Errorf("stored %+v", stored.Record.Timer)
-	}
-	if _, stored := timers.get("new"); stored {
-		t.Error("a timer was made")
-	}
-}

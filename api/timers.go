@@ -34,12 +34,13 @@ type Timers interface {
 	// CreateAll is Create, or CreateOnce, for many timers at once. The timers fail independently. A
 	// Creation with an Err is left unchanged.
 	CreateAll(ctx context.Context, all []timer.Creation)
-	// Replace stores t under id, whether or not the timer exists. If t has a ReplicationFactor of
+	// ReplaceIf stores t under id, whether or not the timer exists. If t has a ReplicationFactor of
 	// 0, the factor comes from id or from the stored timer, else the default applies. A factor that
-	// differs from the factor of id or of the stored timer is refused.
-	Replace(ctx context.Context, id timer.ID, t timer.Timer) (timer.Receipt, error)
-	// Delete ends the timer, if there is a timer.
-	Delete(ctx context.Context, id timer.ID) (timer.Receipt, error)
+	// differs from the factor of id or of the stored timer is refused. Additional errors: with a
+	// condition a *timer.ConditionError and timer.ErrUndecided.
+	ReplaceIf(ctx context.Context, id timer.ID, t timer.Timer, cond timer.Condition) (timer.Receipt, error)
+	// DeleteIf ends the timer, if there is a timer. Additional errors as for ReplaceIf.
+	DeleteIf(ctx context.Context, id timer.ID, cond timer.Condition) (timer.Receipt, error)
 	// Lookup returns the timer and the timer's state.
 	Lookup(ctx context.Context, id timer.ID) (store.ReadResult, error)
 	Resyncer
@@ -132,7 +133,8 @@ func (s *Server) createBatch(c *fiber.Ctx) error {
 }
 
 func (s *Server) replace(c *fiber.Ctx) error {
-	if err := refuseConditions(c); err != nil {
+	cond, err := readCondition(c)
+	if err != nil {
 		return err
 	}
 	id, err := readID(c)
@@ -145,7 +147,7 @@ func (s *Server) replace(c *fiber.Ctx) error {
 	}
 	ctx, cancel := operation()
 	defer cancel()
-	receipt, err := s.timers.Replace(ctx, id, asked)
+	receipt, err := s.timers.ReplaceIf(ctx, id, asked, cond)
 	if err != nil {
 		return err
 	}
@@ -154,7 +156,8 @@ func (s *Server) replace(c *fiber.Ctx) error {
 }
 
 func (s *Server) remove(c *fiber.Ctx) error {
-	if err := refuseConditions(c); err != nil {
+	cond, err := readCondition(c)
+	if err != nil {
 		return err
 	}
 	id, err := readID(c)
@@ -163,7 +166,7 @@ func (s *Server) remove(c *fiber.Ctx) error {
 	}
 	ctx, cancel := operation()
 	defer cancel()
-	receipt, err := s.timers.Delete(ctx, id)
+	receipt, err := s.timers.DeleteIf(ctx, id, cond)
 	if err != nil {
 		return err
 	}
@@ -186,6 +189,7 @@ func (s *Server) lookup(c *fiber.Ctx) error {
 	if err := transport.ReserveAnswer(c.Context().Conn(), len(found.Record.Timer.Callback.Opaque)); err != nil {
 		return err
 	}
+	setETag(c, found.Record.State.Version)
 	body, err := wire.RenderTimer(&found)
 	if err != nil {
 		return err
@@ -267,20 +271,8 @@ func plainBody(c *fiber.Ctx) ([]byte, error) {
 // identity is the only coding of bodies that the server reads.
 const identity = "identity"
 
-// refuseConditions refuses a request that should take effect only under a condition, since nobody
-// here checks the condition.
-func refuseConditions(c *fiber.Ctx) error {
-	header := &c.Request().Header
-	for _, name := range []string{fasthttp.HeaderIfMatch, fasthttp.HeaderIfNoneMatch} {
-		if len(header.PeekAll(name)) > 0 {
-			return wire.NewProblem(http.StatusBadRequest, "precondition-unsupported",
-				"If-Match and If-None-Match are not supported, and nothing was done; send the request without them")
-		}
-	}
-	return nil
-}
-
 func answerReceipt(c *fiber.Ctx, receipt *timer.Receipt, ignored []string) error {
+	setETag(c, receipt.Version)
 	c.Response().Header.Set(fasthttp.HeaderLocation, itemPrefix+receipt.ID.String())
 	return answerJSON(c, wire.RenderReceipt(receipt, ignored))
 }

@@ -43,12 +43,38 @@ func (c *Client) Replace(ctx context.Context, id string, t Timer) (Receipt, erro
 	return c.write(ctx, op, &t)
 }
 
+// ReplaceIf is Replace on a condition. The error is ErrConditionFailed if the condition does not hold.
+// Of several ReplaceIf with the same condition at most one succeeds. After any other error the timer
+// may have been replaced, unless the error is a *Problem with a Status of 4xx or the code
+// condition-undecided: the Client does not repeat a request that may have been carried out, since the
+// repetition would find its own version.
+func (c *Client) ReplaceIf(ctx context.Context, id string, cond Condition, t Timer) (Receipt, error) {
+	op, err := conditionalOperation("replace timer", http.MethodPut, id, cond)
+	if err != nil {
+		return Receipt{}, err
+	}
+	return c.write(ctx, op, &t)
+}
+
 // Delete ends a timer, known or not.
 func (c *Client) Delete(ctx context.Context, id string) (Deletion, error) {
 	op, err := itemOperation("delete timer", http.MethodDelete, id)
 	if err != nil {
 		return Deletion{}, err
 	}
+	return c.end(ctx, op)
+}
+
+// DeleteIf is Delete on a condition, with errors as for ReplaceIf.
+func (c *Client) DeleteIf(ctx context.Context, id string, cond Condition) (Deletion, error) {
+	op, err := conditionalOperation("delete timer", http.MethodDelete, id, cond)
+	if err != nil {
+		return Deletion{}, err
+	}
+	return c.end(ctx, op)
+}
+
+func (c *Client) end(ctx context.Context, op operation) (Deletion, error) {
 	a, err := c.do(ctx, &op, http.StatusCreated)
 	if err != nil {
 		return Deletion{}, err
@@ -71,6 +97,7 @@ func (c *Client) Lookup(ctx context.Context, id string) (Stored, error) {
 	if err != nil {
 		return Stored{}, fmt.Errorf("%s: %w", op.name, err)
 	}
+	stored.ETag = a.header.Get("ETag")
 	return stored, nil
 }
 
@@ -89,7 +116,7 @@ func (c *Client) write(ctx context.Context, op operation, t *Timer) (Receipt, er
 		return Receipt{}, fmt.Errorf("%s: %w", op.name, err)
 	}
 	receipt.Replayed = a.header.Get("Idempotent-Replayed") == "true"
-	receipt.InFlight, receipt.Unreached = a.inFlight(), a.unreached()
+	receipt.InFlight, receipt.Unreached, receipt.ETag = a.inFlight(), a.unreached(), a.header.Get("ETag")
 	return receipt, nil
 }
 
@@ -98,6 +125,34 @@ func itemOperation(name, method, id string) (operation, error) {
 		return operation{}, fmt.Errorf("%s: the id is empty or made of dots alone", name)
 	}
 	return operation{name: name, method: method, path: "/timers/" + url.PathEscape(id), repeatable: true}, nil
+}
+
+// Condition is what a timer must be for a write. The zero value is refused: Replace and Delete write
+// without a condition.
+type Condition struct {
+	ETag   string // the timer must have this ETag, as Receipt and Stored have it
+	Exists bool   // the timer must exist
+	Absent bool   // the timer must not exist; of ReplaceIf alone
+}
+
+func conditionalOperation(name, method, id string, cond Condition) (operation, error) {
+	op, err := itemOperation(name, method, id)
+	if err != nil {
+		return operation{}, err
+	}
+	op.repeatable = false
+	switch cond {
+	case Condition{ETag: cond.ETag}:
+		op.match = cond.ETag
+	case Condition{Exists: true}:
+		op.match = "*"
+	case Condition{Absent: true}:
+		op.absent = true
+	}
+	if op.match == "" && !op.absent {
+		return operation{}, fmt.Errorf("%s: a condition has either an ETag, or Exists, or Absent", name)
+	}
+	return op, nil
 }
 
 func (a *answer) inFlight() bool { return a.header.Get("X-Chronos-In-Flight") == "true" }

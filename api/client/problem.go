@@ -11,8 +11,12 @@ import (
 	"time"
 )
 
-// ErrNotFound says that the timer does not exist.
-var ErrNotFound = errors.New("timer not found")
+var (
+	// ErrNotFound says that the timer does not exist.
+	ErrNotFound = errors.New("timer not found")
+	// ErrConditionFailed says that the condition of a write does not hold. Nothing was done.
+	ErrConditionFailed = errors.New("the condition does not hold")
+)
 
 // Problem is a node's answer to a failed request. Problem is an error; errors.As finds the Problem
 // in the errors of the operations.
@@ -44,9 +48,10 @@ func (p *Problem) Error() string {
 	return text + ": " + p.Detail
 }
 
-// Is reports whether p means the same as ErrNotFound.
+// Is reports whether p means the same as ErrNotFound or ErrConditionFailed.
 func (p *Problem) Is(target error) bool {
-	return target == ErrNotFound && p.Status == http.StatusNotFound && p.Code == "timer-not-found"
+	return target == ErrNotFound && p.Status == http.StatusNotFound && p.Code == "timer-not-found" ||
+		target == ErrConditionFailed && p.Status == http.StatusPreconditionFailed
 }
 
 // again reports whether a repeatable request should be sent again.
@@ -58,7 +63,7 @@ func (p *Problem) again() bool {
 // that can't be repeated may be sent again.
 func (p *Problem) nothingDone() bool {
 	return p.Status == http.StatusTooManyRequests && p.Code != "" ||
-		p.Status == http.StatusServiceUnavailable && p.Code == "overloaded"
+		p.Status == http.StatusServiceUnavailable && (p.Code == "overloaded" || p.Code == "condition-undecided")
 }
 
 // problemOf makes a Problem of any answer, even if the answer is not from a node.

@@ -27,7 +27,9 @@ type operation struct {
 	method, path   string
 	body           []byte
 	idempotencyKey string
-	repeatable     bool // sending the request twice does no harm
+	match          string // If-Match; "" for no such condition
+	absent         bool   // the timer must not exist
+	repeatable     bool   // sending the request twice does no harm
 }
 
 // answer is a response whose body is read.
@@ -115,6 +117,12 @@ func (c *Client) try(ctx context.Context, op *operation) (*answer, error) {
 	}
 	if op.idempotencyKey != "" {
 		req.Header.Set("Idempotency-Key", op.idempotencyKey)
+	}
+	if op.match != "" {
+		req.Header.Set("If-Match", op.match)
+	}
+	if op.absent {
+		req.Header.Set("If-None-Match", "*")
 	}
 	if c.token != "" {
 		req.Header.Set("Authorization", "Bearer "+c.token)

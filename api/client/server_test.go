@@ -3,6 +3,7 @@ package client_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"sync"
@@ -23,6 +24,8 @@ import (
 
 // memory keeps timers, as a scheduler does for the API.
 type memory struct {
+	version    timer.Version // of the last write
+	puts       int64
 	api.Timers // nil: the methods below do all the client's work
 
 	mu      sync.Mutex
@@ -41,6 +44,7 @@ func newMemory() *memory {
 func (m *memory) put(id timer.ID, t timer.Timer) (timer.Receipt, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.puts++
 	if m.fails != nil {
 		return timer.Receipt{}, m.fails
 	}
@@ -55,8 +59,9 @@ func (m *memory) put(id timer.ID, t timer.Timer) (timer.Receipt, error) {
 	if due.IsZero() {
 		due = epoch.Add(t.Interval)
 	}
-	m.records[id.Key] = store.ReadResult{Record: store.Record{ID: id, Timer: t, State: timer.State{Version: 1, Seq: 1}}, Due: due}
-	return timer.Receipt{ID: id, Due: due, Copies: 2}, nil
+	m.version++
+	m.records[id.Key] = store.ReadResult{Record: store.Record{ID: id, Timer: t, State: timer.State{Version: m.version, Seq: 1}}, Due: due}
+	return timer.Receipt{ID: id, Version: m.version, Due: due, Copies: 2}, nil
 }
 
 func (m *memory) Statistics(context.Context) (statistics.Sums, error) {
@@ -96,13 +101,28 @@ func (m *memory) CreateAll(ctx context.Context, all []timer.Creation) {
 	}
 }
 
-func (m *memory) Replace(_ context.Context, id timer.ID, t timer.Timer) (timer.Receipt, error) {
+func (m *memory) ReplaceIf(_ context.Context, id timer.ID, t timer.Timer, cond timer.Condition) (timer.Receipt, error) {
+	if err := m.judge(id, cond); err != nil {
+		return timer.Receipt{}, err
+	}
 	receipt, err := m.put(id, t)
 	receipt.InFlight, receipt.Unreached = true, 1
 	return receipt, err
 }
 
-func (m *memory) Delete(_ context.Context, id timer.ID) (timer.Receipt, error) {
+func (m *memory) judge(id timer.ID, cond timer.Condition) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if present := m.records[id.Key].Record.State.Version; !cond.Met(present) {
+		return fmt.Errorf("judge: %w", &timer.ConditionError{Present: present})
+	}
+	return nil
+}
+
+func (m *memory) DeleteIf(_ context.Context, id timer.ID, cond timer.Condition) (timer.Receipt, error) {
+	if err := m.judge(id, cond); err != nil {
+		return timer.Receipt{}, err
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.records, id.Key)
@@ -178,7 +198,7 @@ func TestOperations(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := client.Receipt{ID: receipt.Key + "-3-0000000000008421", Key: receipt.Key, Due: epoch.Add(asked.Interval), Copies: 2}
+	want := client.Receipt{ID: receipt.Key + "-3-0000000000008421", Key: receipt.Key, Due: epoch.Add(asked.Interval), Copies: 2, ETag: `"0000000000000001"`}
 	if diff := cmp.Diff(want, receipt); diff != "" || len(receipt.Key) != 32 {
 		t.Errorf("Create (-want +have):\n%s", diff)
 	}
@@ -186,7 +206,7 @@ func TestOperations(t *testing.T) {
 	if receipt, err = c.Replace(ctx, "tea", asked); err != nil {
 		t.Fatal(err)
 	}
-	want = client.Receipt{ID: "tea-3-0000000000008421", Key: "tea", Due: epoch.Add(asked.Interval), Copies: 2, InFlight: true, Unreached: 1}
+	want = client.Receipt{ID: "tea-3-0000000000008421", Key: "tea", Due: epoch.Add(asked.Interval), Copies: 2, InFlight: true, Unreached: 1, ETag: `"0000000000000002"`}
 	if diff := cmp.Diff(want, receipt); diff != "" {
 		t.Errorf("Replace (-want +have):\n%s", diff)
 	}
@@ -195,7 +215,7 @@ func TestOperations(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantFound := client.Stored{ID: receipt.ID, Key: "tea", Timer: stored, State: client.Waiting, Due: epoch.Add(asked.Interval), Sequence: 1}
+	wantFound := client.Stored{ID: receipt.ID, Key: "tea", ETag: receipt.ETag, Timer: stored, State: client.Waiting, Due: epoch.Add(asked.Interval), Sequence: 1}
 	if diff := cmp.Diff(wantFound, found); diff != "" {
 		t.Errorf("Lookup (-want +have):\n%s", diff)
 	}
@@ -227,11 +247,57 @@ func TestLookupOfFailed(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := client.Stored{
-		ID: "tea-2-0000000000008421", Key: "tea", Timer: client.Timer{At: epoch, URI: "http://a/b", ReplicationFactor: 2},
+		ID: "tea-2-0000000000008421", Key: "tea", ETag: `"0000000000000001"`, Timer: client.Timer{At: epoch, URI: "http://a/b", ReplicationFactor: 2},
 		State: client.Retrying, Due: epoch, Sequence: 1, Attempts: 2, LastFailure: &client.Failure{At: epoch.Add(time.Second), Reason: "status 503"},
 	}
 	if diff := cmp.Diff(want, found); diff != "" {
 		t.Errorf("Lookup (-want +have):\n%s", diff)
+	}
+}
+
+func TestConditions(t *testing.T) {
+	m := newMemory()
+	c, _ := connect(t, m)
+	ctx, asked := t.Context(), client.Timer{Interval: time.Second, URI: "http://a/b"}
+	first, err := c.ReplaceIf(ctx, "tea", client.Condition{Absent: true}, asked)
+	if err != nil || first.ETag == "" {
+		t.Fatalf("ReplaceIf of what is not there: %+v, %v", first, err)
+	}
+	second, err := c.ReplaceIf(ctx, "tea", client.Condition{ETag: first.ETag}, asked)
+	if err != nil || second.ETag == first.ETag {
+		t.Errorf("ReplaceIf of the version that is there: %+v, %v", second, err)
+	}
+	for _, cond := range []client.Condition{{Absent: true}, {ETag: first.ETag}} {
+		if _, err := c.ReplaceIf(ctx, "tea", cond, asked); !errors.Is(err, client.ErrConditionFailed) {
+			t.Errorf("ReplaceIf on %+v: %v, want that the condition does not hold", cond, err)
+		}
+	}
+	if _, err := c.DeleteIf(ctx, "tea", client.Condition{ETag: first.ETag}); !errors.Is(err, client.ErrConditionFailed) {
+		t.Errorf("DeleteIf of an earlier version: %v", err)
+	}
+	if _, err := c.DeleteIf(ctx, "tea", client.Condition{Exists: true}); err != nil {
+		t.Errorf("DeleteIf of what is there: %v", err)
+	}
+	if _, err := c.ReplaceIf(ctx, "tea", client.Condition{Exists: true}, asked); !errors.Is(err, client.ErrConditionFailed) {
+		t.Errorf("ReplaceIf of what is gone: %v", err)
+	}
+	for _, cond := range []client.Condition{{}, {ETag: first.ETag, Exists: true}, {Exists: true, Absent: true}} {
+		if _, err := c.ReplaceIf(ctx, "tea", cond, asked); err == nil || errors.Is(err, client.ErrConditionFailed) {
+			t.Errorf("ReplaceIf on %+v: %v, want that the condition is refused", cond, err)
+		}
+	}
+}
+
+// A write on a condition that may have been carried out is not repeated.
+func TestConditionalWritesAreNotRepeated(t *testing.T) {
+	for fails, want := range map[error]int64{timer.ErrUnavailable: 1, timer.ErrUndecided: 3} {
+		m := newMemory()
+		m.fails = fails
+		c, listener := connect(t, m, client.WithTries(3))
+		_, err := c.ReplaceIf(t.Context(), "tea", client.Condition{Absent: true}, client.Timer{URI: "http://a/b"})
+		if problem, ok := errors.AsType[*client.Problem](err); !ok || problem.Status != http.StatusServiceUnavailable || m.puts != want {
+			t.Errorf("%v: %v after %d requests (%d connections), want %d", fails, err, m.puts, listener.n.Load(), want)
+		}
 	}
 }
 

@@ -59,6 +59,8 @@ type Receipt struct {
 	// ID names the timer from now on. Key is the part of ID that never changes, and is also a valid
 	// id.
 	ID, Key string
+	// ETag names the version of the timer, for a Condition. CreateBatch tells no ETags.
+	ETag string
 	// Due is when the first pop is due.
 	Due time.Time
 	// Copies is on how many shards the timer is stored.
@@ -99,8 +101,8 @@ const (
 
 // Stored is a timer as Lookup finds the timer.
 type Stored struct {
-	// ID and Key are as in Receipt.
-	ID, Key string
+	// ID, Key and ETag are as in Receipt. The ETag stays while the timer goes on to its next pops.
+	ID, Key, ETag string
 	// Timer has times in whole milliseconds, and defaults filled in, except those of Method, Headers,
 	// Timeout, Retry and ExpiresAfter. The URI has *** in place of
 	// user and password, and headers with secrets have the value ***: Replace with such a URI or

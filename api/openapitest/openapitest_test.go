@@ -49,6 +49,7 @@ const (
 	timer    = `{"timing":{"interval":30,"repeat-for":60},"callback":{"http":{"uri":"http://a/b"}},"x":1}`
 	receipt  = `{"id":"k-2-0000000000008421","key":"k","due":"2030-01-31T12:00:01.000Z","copies":1}`
 	location = "Location: /timers/k-2-0000000000008421"
+	etag     = `ETag: "019b76679000beef"`
 	refusal  = `{"title":"Bad Request","status":400,"detail":"no","code":"timing-missing","pointer":"/timing"}`
 	unknown  = `{"title":"Not Found","status":404,"detail":"no","code":"path-unknown"}`
 	wrong    = `{"title":"Method Not Allowed","status":405,"detail":"no","code":"method-not-allowed"}`
@@ -83,19 +84,19 @@ const (
 func TestCheckAccepts(t *testing.T) {
 	d := mustLoad(t, description(t))
 	for name, e := range map[string]Exchange{
-		"create":             exchange(t, "POST", "/timers", timer, 200, receipt, isJSON, location),
-		"create in form":     formed(exchange(t, "POST", "/timers", timer, 200, receipt, isJSON, location)),
-		"create at":          exchange(t, "POST", "/timers", strings.Replace(timer, `"interval":30,"repeat-for":60`, `"at":"2030-01-31T12:00:00.25+02:00"`, 1), 200, receipt, isJSON, location),
+		"create":             exchange(t, "POST", "/timers", timer, 200, receipt, isJSON, location, etag),
+		"create in form":     formed(exchange(t, "POST", "/timers", timer, 200, receipt, isJSON, location, etag)),
+		"create at":          exchange(t, "POST", "/timers", strings.Replace(timer, `"interval":30,"repeat-for":60`, `"at":"2030-01-31T12:00:00.25+02:00"`, 1), 200, receipt, isJSON, location, etag),
 		"create many":        exchange(t, "POST", "/timers/batch", `{"timers":[`+timer+`]}`, 200, `{"created":1,"failed":0,"results":[`+receipt+`]}`, isJSON, "Idempotent-Replayed: true"),
 		"create some":        exchange(t, "POST", "/timers/batch", `{"timers":[`+timer+`,{}]}`, 207, batch, isJSON),
 		"create them later":  exchange(t, "POST", "/timers/batch", `{"timers":[`+timer+`,{}]}`, 207, strings.Replace(batch, failure, `{"error":{"title":"Service Unavailable","status":503,"detail":"no","code":"overloaded","retry-after":1}}`, 1), isJSON),
 		"no timer's path":    exchange(t, "GET", "/timers/batch", "", 405, wrong, isProblem, reason, "Allow: POST"),
-		"replace":            exchange(t, "PUT", "/timers/k", timer, 200, receipt, isJSON, location, "X-Chronos-In-Flight: true", "X-Chronos-Unreached: 2"),
+		"replace":            exchange(t, "PUT", "/timers/k", timer, 200, receipt, isJSON, location, etag, "X-Chronos-In-Flight: true", "X-Chronos-Unreached: 2"),
 		"delete":             exchange(t, "DELETE", "/timers/k", "no JSON", 201, "", "Content-Length: 0"),
-		"look up":            exchange(t, "GET", "/timers/k", "", 200, stored, isJSON),
-		"look up at":         exchange(t, "GET", "/timers/k", "", 200, strings.Replace(stored, `"interval":0.25`, `"at":"2030-01-31T12:00:01.000Z"`, 1), isJSON),
-		"look up a failure":  exchange(t, "GET", "/timers/k", "", 200, strings.Replace(stored, `"attempts":0`, `"attempts":0,"last-failure":{"at":"2030-01-31T12:00:01.000Z","reason":"status 503"}`, 1), isJSON),
-		"head":               exchange(t, "HEAD", "/timers/k", "", 200, "", isJSON, "Content-Length: 99"),
+		"look up":            exchange(t, "GET", "/timers/k", "", 200, stored, isJSON, etag),
+		"look up at":         exchange(t, "GET", "/timers/k", "", 200, strings.Replace(stored, `"interval":0.25`, `"at":"2030-01-31T12:00:01.000Z"`, 1), isJSON, etag),
+		"look up a failure":  exchange(t, "GET", "/timers/k", "", 200, strings.Replace(stored, `"attempts":0`, `"attempts":0,"last-failure":{"at":"2030-01-31T12:00:01.000Z","reason":"status 503"}`, 1), isJSON, etag),
+		"head":               exchange(t, "HEAD", "/timers/k", "", 200, "", isJSON, "Content-Length: 99", etag),
 		"head of none":       exchange(t, "HEAD", "/timers/k", "", 404, "", isProblem, reason),
 		"refused":            exchange(t, "POST", "/timers", "{}", 400, refusal, isProblem, reason),
 		"not found":          exchange(t, "GET", "/timers/k", "", 404, absent, isProblem, reason),
@@ -121,28 +122,28 @@ func formed(e Exchange) Exchange {
 func TestCheckRefuses(t *testing.T) {
 	d := mustLoad(t, description(t))
 	for name, e := range map[string]Exchange{
-		"accepted a bad body":         exchange(t, "POST", "/timers", "{}", 200, receipt, isJSON, location),
-		"accepted a short interval":   exchange(t, "POST", "/timers", strings.Replace(timer, "30", "-30", 1), 200, receipt, isJSON, location),
-		"accepted at and interval":    exchange(t, "POST", "/timers", strings.Replace(timer, `"interval":30`, `"interval":30,"at":"2030-01-31T12:00:00Z"`, 1), 200, receipt, isJSON, location),
-		"accepted two callbacks":      exchange(t, "POST", "/timers", strings.Replace(timer, `{"http"`, `{"kafka":{},"http"`, 1), 200, receipt, isJSON, location),
+		"accepted a bad body":         exchange(t, "POST", "/timers", "{}", 200, receipt, isJSON, location, etag),
+		"accepted a short interval":   exchange(t, "POST", "/timers", strings.Replace(timer, "30", "-30", 1), 200, receipt, isJSON, location, etag),
+		"accepted at and interval":    exchange(t, "POST", "/timers", strings.Replace(timer, `"interval":30`, `"interval":30,"at":"2030-01-31T12:00:00Z"`, 1), 200, receipt, isJSON, location, etag),
+		"accepted two callbacks":      exchange(t, "POST", "/timers", strings.Replace(timer, `{"http"`, `{"kafka":{},"http"`, 1), 200, receipt, isJSON, location, etag),
 		"accepted a bad id":           exchange(t, "DELETE", "/timers/a%20b", "", 201, ""),
-		"status not described":        exchange(t, "POST", "/timers", timer, 201, receipt, isJSON, location),
+		"status not described":        exchange(t, "POST", "/timers", timer, 201, receipt, isJSON, location, etag),
 		"status of another operation": exchange(t, "DELETE", "/timers/k", "", 404, absent, isProblem, reason),
 		"redirect":                    exchange(t, "GET", "/timers/k", "", 301, "", location),
 		"no Location":                 exchange(t, "POST", "/timers", timer, 200, receipt, isJSON),
 		"no content type":             exchange(t, "POST", "/timers", timer, 200, receipt, location),
 		"other content type":          exchange(t, "GET", "/timers/k", "", 200, stored, "Content-Type: text/plain"),
-		"member missing":              exchange(t, "GET", "/timers/k", "", 200, strings.Replace(stored, `,"attempts":0`, "", 1), isJSON),
-		"member not described":        exchange(t, "GET", "/timers/k", "", 200, strings.Replace(stored, `"attempts":0`, `"attempts":0,"tries":0`, 1), isJSON),
-		"member below not described":  exchange(t, "GET", "/timers/k", "", 200, strings.Replace(stored, `"interval":0.25`, `"interval":0.25,"x":0`, 1), isJSON),
-		"callback's not described":    exchange(t, "GET", "/timers/k", "", 200, strings.Replace(stored, `"opaque":""`, `"opaque":"","x":0`, 1), isJSON),
-		"due without milliseconds":    exchange(t, "POST", "/timers", timer, 200, strings.Replace(receipt, ".000Z", "Z", 1), isJSON, location),
-		"due on no day":               exchange(t, "POST", "/timers", timer, 200, strings.Replace(receipt, "01-31", "02-31", 1), isJSON, location),
+		"member missing":              exchange(t, "GET", "/timers/k", "", 200, strings.Replace(stored, `,"attempts":0`, "", 1), isJSON, etag),
+		"member not described":        exchange(t, "GET", "/timers/k", "", 200, strings.Replace(stored, `"attempts":0`, `"attempts":0,"tries":0`, 1), isJSON, etag),
+		"member below not described":  exchange(t, "GET", "/timers/k", "", 200, strings.Replace(stored, `"interval":0.25`, `"interval":0.25,"x":0`, 1), isJSON, etag),
+		"callback's not described":    exchange(t, "GET", "/timers/k", "", 200, strings.Replace(stored, `"opaque":""`, `"opaque":"","x":0`, 1), isJSON, etag),
+		"due without milliseconds":    exchange(t, "POST", "/timers", timer, 200, strings.Replace(receipt, ".000Z", "Z", 1), isJSON, location, etag),
+		"due on no day":               exchange(t, "POST", "/timers", timer, 200, strings.Replace(receipt, "01-31", "02-31", 1), isJSON, location, etag),
 		"no JSON":                     exchange(t, "GET", "/timers/k", "", 200, "stored", isJSON),
 		"body that is not described":  exchange(t, "DELETE", "/timers/k", "", 201, "gone"),
 		"body in answer to HEAD":      exchange(t, "HEAD", "/timers/k", "", 200, stored, isJSON),
 		"header not described":        exchange(t, "DELETE", "/timers/k", "", 201, "", "Server: x"),
-		"header of another operation": exchange(t, "POST", "/timers", timer, 200, receipt, isJSON, location, "X-Chronos-Unreached: 1"),
+		"header of another operation": exchange(t, "POST", "/timers", timer, 200, receipt, isJSON, location, etag, "X-Chronos-Unreached: 1"),
 		"header twice":                exchange(t, "GET", "/timers/k", "", 200, stored, isJSON, isJSON),
 		"header's value":              exchange(t, "DELETE", "/timers/k", "", 201, "", "X-Chronos-In-Flight: yes"),
 		"header no number":            exchange(t, "DELETE", "/timers/k", "", 201, "", "X-Chronos-Unreached: some"),
@@ -231,7 +232,7 @@ func TestTransport(t *testing.T) {
 	base := roundTrip(func(r *http.Request) (*http.Response, error) {
 		body, err := io.ReadAll(r.Body)
 		sent = string(body)
-		header := http.Header{"Content-Type": {"application/json"}, "Location": {"/timers/k-2-0000000000008421"}}
+		header := http.Header{"Content-Type": {"application/json"}, "Location": {"/timers/k-2-0000000000008421"}, "Etag": {`"0000000000000001"`}}
 		return &http.Response{StatusCode: http.StatusOK, Header: header, Body: io.NopCloser(strings.NewReader(answer))}, err
 	})
 	f := &failures{TB: t}

@@ -45,6 +45,7 @@ func (p Problem) Error() string { return p.Detail }
 func ProblemOf(err error) (Problem, bool) {
 	var (
 		refused *timer.InvalidError
+		unmet   *timer.ConditionError
 		own     Problem
 	)
 	switch {
@@ -60,10 +61,16 @@ func ProblemOf(err error) (Problem, bool) {
 		return NewProblem(http.StatusUnprocessableEntity, "idempotency-key-reused", "this Idempotency-Key was used with another body; send a new key for another timer"), true
 	case errors.Is(err, timer.ErrOvertaken):
 		return NewProblem(http.StatusConflict, "overtaken", "other requests wrote this timer at the same time; a newer write replaced this one, which may have been in force for a moment; read the timer, and send the request again if you still want it"), true
+	case errors.As(err, &unmet):
+		return unmetProblem(unmet), true
 	case errors.Is(err, timer.ErrOverloaded):
 		return Overloaded(), true
 	case errors.Is(err, timer.ErrUpgrading):
 		p := NewProblem(http.StatusServiceUnavailable, "upgrade-under-way", "a later version of the server has written the timer, and this node can't read that; upgrade this node, or send the request to a node that is upgraded; until then the request may have been carried out or not")
+		p.RetryAfter = timer.RetryAfter
+		return p, true
+	case errors.Is(err, timer.ErrUndecided):
+		p := NewProblem(http.StatusServiceUnavailable, "condition-undecided", "the condition can't be judged now: a shard of the timer does not answer or has lost data, or the topology changes; nothing was done; send the request again later")
 		p.RetryAfter = timer.RetryAfter
 		return p, true
 	case errors.Is(err, timer.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
@@ -72,6 +79,21 @@ func ProblemOf(err error) (Problem, bool) {
 		return p, true
 	}
 	return Internal(), false
+}
+
+// unmetProblem is the answer to a write on a condition that does not hold, with the ETag of the
+// timer that is there.
+func unmetProblem(unmet *timer.ConditionError) Problem {
+	if unmet.Present == 0 {
+		return NewProblem(http.StatusPreconditionFailed, "precondition-failed", "there is no such timer, so the condition does not hold; nothing was done")
+	}
+	p := NewProblem(http.StatusPreconditionFailed, "precondition-failed", "the timer has another version than the condition asks for; nothing was done; read the timer, and send the request again with the ETag of that answer if you still want it")
+	return p.With("ETag", string(AppendETag(nil, unmet.Present)))
+}
+
+// AppendETag appends the ETag of a timer's version, with the quotes.
+func AppendETag(dst []byte, v timer.Version) []byte {
+	return append(v.Append(append(dst, '"')), '"')
 }
 
 // Internal says nothing about the cause.
