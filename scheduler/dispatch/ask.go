@@ -203,7 +203,7 @@ func (q *question) yield(c *claim, d *store.Difference) time.Duration {
 	p := q.places[d.Index]
 	behind := time.Duration(max(1, c.own.Rank-p.Rank)) * c.skew()
 	wait := d.LookIn + behind
-	if d.LookIn > 0 && d.Firing == 0 && d.State == c.Record.State && d.State.Attempt == 0 {
+	if d.LookIn > 0 && d.Firing == 0 && d.State == c.Record.State && (d.State.Attempt == 0 || !c.own.Home || c.Record.Rank < c.own.Rank) {
 		q.outranked = append(q.outranked, store.Rank(p.Copy(c.Record.ID), &c.Record, 0, -time.Millisecond))
 		wait = behind
 	}

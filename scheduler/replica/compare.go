@@ -134,10 +134,12 @@ func (f *finding) lacks(state timer.State) bool {
 }
 
 // aboutToFire reports whether a copy is about to fire, or firing: then the outcome brings up the
-// remaining copies. A copy that waits for a better copy is looked at after the better copy's callback.
+// remaining copies. A copy that waits for a better copy is looked at after the better copy's callback,
+// and may still wait by a former rank.
 func (f *finding) aboutToFire(skew store.Skew) bool {
 	r := &f.Record
-	offset := f.Offset(skew.Of(r.Timer.Interval, r.ID.RF))
+	each := skew.Of(r.Timer.Interval, r.ID.RF)
+	offset := max(f.Offset(each), time.Duration(r.Rank)*each)
 	return f.Leased || !r.State.Ended && (f.LookIn-offset < timing.DueSoon || r.State.Attempt == 0 && f.DueIn < timing.DueSoon)
 }
 

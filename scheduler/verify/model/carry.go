@@ -78,7 +78,7 @@ func (x *stepper) pickUp(n, shard int8) {
 // busy reports whether a copy is leased or due soon.
 func (x *stepper) busy(epoch, shard int8) bool {
 	c := &x.now.Copies[shard]
-	due := c.Score - x.sc.rank(epoch, shard)*x.sc.Skew
+	due := c.Score - max(c.Rank, x.sc.rank(epoch, shard))*x.sc.Skew // the copy may wait by a former rank
 	if !x.sc.owner(epoch, shard) {
 		due -= x.sc.halfSkew()
 	}

@@ -70,11 +70,17 @@ func (h *hand) adopt(o int8, format string, args ...any) {
 	h.drop(&next, format, args...)
 }
 
-// outranked reports whether a better copy waits though the turn of its rank has passed.
+// outranked reports whether a better copy waits though the turn of its rank has passed. The turn of a
+// retry is not known: it has passed if the own copy is due by a rank that the own copy has lost.
 func (h *hand) outranked(o int8) bool {
 	c := &h.now.Copies[o]
-	return h.sc.Rules.Promote && c.Token == noToken && c.Mark <= h.now.Now && c.Attempt == 0 && c.order() == h.task.order() &&
-		h.now.due(h.sc, c.Version, c.Pop, h.rank(o)) < c.Score
+	if !h.sc.Rules.Promote || c.Token != noToken || c.Mark > h.now.Now || c.order() != h.task.order() {
+		return false
+	}
+	if c.Attempt > 0 {
+		return !h.owner(h.shard) || h.task.Rank < h.rank(h.shard)
+	}
+	return h.now.due(h.sc, c.Version, c.Pop, h.rank(o)) < c.Score
 }
 
 // fires reports whether a better copy that is further on has had an attempt at its pop: its node tells
@@ -88,7 +94,9 @@ func (h *hand) fires(c *stored) bool {
 func (h *hand) promote(o int8) {
 	next := *h.now
 	c := &next.Copies[o]
-	c.Rank, c.Score = h.rank(o), h.now.due(h.sc, c.Version, c.Pop, h.rank(o))
+	if c.Rank, c.Score = h.rank(o), h.now.Now; c.Attempt == 0 {
+		c.Score = h.now.due(h.sc, c.Version, c.Pop, h.rank(o))
+	}
 	h.add(&next, "better S%d gets rank %d", o, c.Rank)
 }
 
