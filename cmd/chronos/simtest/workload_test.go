@@ -30,11 +30,14 @@ type client struct {
 	made   []timer.ID // timers that the client may know of
 	writes int
 	left   sync.WaitGroup // operations that the client has given up
+
+	heard    sync.Mutex
+	versions map[string]timer.Version // by key, as answers said last
 }
 
 func newClient(c *cluster, number int) *client {
 	source := func(n int) *rand.Rand { return rand.New(rand.NewPCG(c.setting.seed, uint64(n+number))) }
-	return &client{number: number, c: c, r: source(100), asks: source(1000)}
+	return &client{number: number, c: c, r: source(100), asks: source(1000), versions: map[string]timer.Version{}}
 }
 
 // run sends operations until ctx ends.
@@ -205,22 +208,57 @@ func (cl *client) replacement() request {
 }
 
 func (cl *client) replacementOf(id timer.ID, t timer.Timer) request {
+	cond, asks := cl.condition(id, true)
+	return cl.replacementIf(id, t, cond, asks)
+}
+
+func (cl *client) replacementIf(id timer.ID, t timer.Timer, cond timer.Condition, asks string) request {
 	if t.ReplicationFactor = id.RF; id.RF == 0 {
 		t.ReplicationFactor = 0
 	}
 	return request{
-		history.Operation{Kind: history.Replace, ID: id.String(), Key: id.Key, Timer: cl.asked(t)}, id,
+		history.Operation{Kind: history.Replace, ID: id.String(), Key: id.Key, Timer: cl.asked(t), If: asks}, id,
 		func(ctx context.Context, s *scheduler.Scheduler) (timer.Receipt, error) {
-			return s.Replace(ctx, id, t)
+			return s.ReplaceIf(ctx, id, t, cond)
 		},
 	}
 }
 
 func (cl *client) deletion(id timer.ID) request {
+	cond, asks := cl.condition(id, false)
 	return request{
-		history.Operation{Kind: history.Delete, ID: id.String(), Key: id.Key}, id,
-		func(ctx context.Context, s *scheduler.Scheduler) (timer.Receipt, error) { return s.Delete(ctx, id) },
+		history.Operation{Kind: history.Delete, ID: id.String(), Key: id.Key, If: asks}, id,
+		func(ctx context.Context, s *scheduler.Scheduler) (timer.Receipt, error) { return s.DeleteIf(ctx, id, cond) },
 	}
+}
+
+// condition is the condition of one write in four, and how the history names the condition. Most ask for the
+// version that the client heard of last.
+func (cl *client) condition(id timer.ID, put bool) (cond timer.Condition, asks string) {
+	version := cl.version(id)
+	switch draw := cl.asks.IntN(100); {
+	case draw < 18 && version != 0:
+		return timer.Condition{OneOf: []timer.Version{version}}, version.String()
+	case draw < 21:
+		return timer.Condition{Exists: true}, "present"
+	case draw < 25 && put:
+		return timer.Condition{Absent: true}, "absent"
+	}
+	return timer.Condition{}, ""
+}
+
+// version is the version of a timer that an answer said last; 0 without an answer.
+func (cl *client) version(id timer.ID) timer.Version {
+	cl.heard.Lock()
+	defer cl.heard.Unlock()
+	return cl.versions[id.Key]
+}
+
+// hear notes the version of a timer from an answer.
+func (cl *client) hear(key string, version timer.Version) {
+	cl.heard.Lock()
+	defer cl.heard.Unlock()
+	cl.versions[key] = max(cl.versions[key], version)
 }
 
 // pick is one of the last few timers: most earlier timers are over.
@@ -245,6 +283,7 @@ func (cl *client) get(ctx context.Context) {
 		case errors.Is(err, timer.ErrNotFound):
 			o.Outcome, o.Status = history.OK, http.StatusNotFound
 		case err == nil:
+			cl.hear(id.Key, found.Record.State.Version)
 			o.Read = &history.Read{
 				Seq: found.Record.State.Seq, State: stateOf(&found),
 				URL: found.Record.Timer.Callback.URI, BodyHash: history.HashOf(found.Record.Timer.Callback.Opaque),
@@ -293,13 +332,14 @@ func (cl *client) perform(ctx context.Context, m *machine, q *request) (receipt 
 		q.Outcome, q.Status = outcomeOf(err)
 		if err == nil {
 			q.Answer = answerOf(&receipt)
+			cl.hear(receipt.ID.Key, receipt.Version)
 		}
 	})
 	return receipt, heard && q.Outcome == history.OK
 }
 
 func answerOf(r *timer.Receipt) *history.Answer {
-	a := &history.Answer{ID: r.ID.String(), Key: r.ID.Key, Copies: r.Copies, InFlight: r.InFlight, Unreached: r.Unreached}
+	a := &history.Answer{ID: r.ID.String(), Key: r.ID.Key, Copies: r.Copies, InFlight: r.InFlight, Unreached: r.Unreached, Version: r.Version.String()}
 	if !r.Due.IsZero() {
 		a.DueMs = r.Due.UnixMilli()
 	}
@@ -340,11 +380,14 @@ func (cl *client) ask(m *machine, o *history.Operation, do func(*scheduler.Sched
 // outcomeOf translates an error as the HTTP edge does.
 func outcomeOf(err error) (history.Outcome, int) {
 	_, invalid := errors.AsType[*timer.InvalidError](err)
+	_, unmet := errors.AsType[*timer.ConditionError](err)
 	switch {
 	case err == nil:
 		return history.OK, http.StatusOK
 	case invalid:
 		return history.Failed, http.StatusBadRequest
+	case unmet:
+		return history.Failed, http.StatusPreconditionFailed
 	case errors.Is(err, timer.ErrKeyReused):
 		return history.Failed, http.StatusUnprocessableEntity
 	case errors.Is(err, timer.ErrNotFound):

@@ -43,6 +43,9 @@ func (cl *client) pickOrChoose() timer.ID {
 // race is contend about the given timer, with the first write through the given node.
 func (cl *client) race(ctx context.Context, id timer.ID, first *machine) {
 	requests := [2]request{cl.anyChange(id), cl.anyChange(id)}
+	if cl.asks.IntN(4) == 0 {
+		requests = cl.rivals(id)
+	}
 	second := cl.choose(ctx, first)
 	if first == nil || second == nil {
 		return
@@ -61,6 +64,15 @@ func (cl *client) race(ctx context.Context, id timer.ID, first *machine) {
 		})
 	}
 	both.Wait()
+}
+
+// rivals are two PUTs that ask for the same version, or for the absence of the timer.
+func (cl *client) rivals(id timer.ID) [2]request {
+	cond, asks := timer.Condition{Absent: true}, "absent"
+	if version := cl.version(id); version != 0 {
+		cond, asks = timer.Condition{OneOf: []timer.Version{version}}, version.String()
+	}
+	return [2]request{cl.replacementIf(id, cl.draw(), cond, asks), cl.replacementIf(id, cl.draw(), cond, asks)}
 }
 
 // rival is a client whose writes race whenever a link or a shard stands still. Ordinary clients would seldom

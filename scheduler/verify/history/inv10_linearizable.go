@@ -18,11 +18,14 @@ import (
 // out. A write at another time counts as unknown, and afterwards the timer may be in any state. A write that an
 // earlier change may overrule (overruled) counts as unknown, too.
 //
+// A write with a condition takes effect only in a state that meets the condition. A condition on a version that no
+// answer and no callback tells is not judged.
+//
 // If no order is found within Limits.Linearize, the run is unknown.
 func linearizable(r *run, f *Finding) {
 	undecided := 0
 	for _, t := range r.timers {
-		if !slices.ContainsFunc(t.ops, func(op *Operation) bool { return op.Kind == Get }) {
+		if !slices.ContainsFunc(t.ops, func(op *Operation) bool { return op.Kind == Get || op.If != "" }) {
 			continue
 		}
 		r.counts.LinearKeys++
@@ -46,6 +49,7 @@ func linearizable(r *run, f *Finding) {
 const (
 	absent   = -1
 	whatever = -2 // any state, until a read or write
+	present  = -3 // of a condition alone: any write
 )
 
 // step is the effect of an operation on a timer, or the state that the operation found.
@@ -55,8 +59,11 @@ type step struct {
 	// found is the index of the write that was written or read, absent for a DELETE and a 404, whatever if no write
 	// asked for the timer that was read.
 	found int
-	// overs are the writes whose timers may have ended by firing by the time of a 404.
+	// overs are the writes whose timers may have ended by firing by the time of a 404, or of a write that asks for the
+	// absence of the timer.
 	overs []int
+	// asks is the condition of a write: absent, present, or the index of a write; whatever without a condition.
+	asks int
 }
 
 func modelOf(anyStart bool) porcupine.Model {
@@ -88,7 +95,7 @@ func modelOf(anyStart bool) porcupine.Model {
 func (s step) apply(state int) (possible bool, next int) {
 	switch {
 	case !s.read:
-		return true, s.found
+		return s.met(state), s.found
 	case s.found == whatever:
 		return false, state
 	case state == whatever, state == s.found:
@@ -97,6 +104,19 @@ func (s step) apply(state int) (possible bool, next int) {
 		return true, absent
 	}
 	return false, state
+}
+
+// met tells whether the condition of a write may hold in a state.
+func (s step) met(state int) bool {
+	switch s.asks {
+	case whatever:
+		return true
+	case present:
+		return state != absent
+	case absent:
+		return state == absent || state == whatever || slices.Contains(s.overs, state)
+	}
+	return state == s.asks || state == whatever
 }
 
 // segments cuts a timer's operations where too many shards were faulty.
@@ -150,22 +170,48 @@ func (r *run) copiesOf(t *timer) int {
 }
 
 func (r *run) stepOf(t *timer, op *Operation) step {
-	s := step{read: op.Kind == Get, found: absent}
+	s := step{read: op.Kind == Get, found: absent, asks: t.asks(op)}
+	if s.read && op.Read == nil || s.asks == absent {
+		s.overs = r.oversBy(t, op)
+	}
 	switch {
 	case op.Timer != nil:
 		root := t.byOp[op].root()
 		s.found = slices.IndexFunc(t.writes, func(w *write) bool { return w.root() == root })
 	case s.read && op.Read != nil:
 		s.found = r.writeRead(t, op)
-	case s.read:
-		for i, w := range t.writes {
-			last := w.earliest(w.asked.Pops) - r.steps(w, op.returned())
-			if op.returned() >= min(last, w.goneAt()) {
-				s.overs = append(s.overs, i)
-			}
-		}
 	}
 	return s
+}
+
+// oversBy are the writes whose timers may have ended by firing when the operation returned.
+func (r *run) oversBy(t *timer, op *Operation) (overs []int) {
+	for i, w := range t.writes {
+		last := w.earliest(w.asked.Pops) - r.steps(w, op.returned())
+		if op.returned() >= min(last, w.goneAt()) {
+			overs = append(overs, i)
+		}
+	}
+	return overs
+}
+
+// asks is the condition of an operation as a step has the condition.
+func (t *timer) asks(op *Operation) int {
+	switch op.If {
+	case "":
+		return whatever
+	case "absent":
+		return absent
+	case "present":
+		return present
+	}
+	i := slices.IndexFunc(t.writes, func(w *write) bool {
+		return w.op.Answer != nil && w.op.Answer.Version == op.If || w.version() == op.If
+	})
+	if i < 0 {
+		return whatever
+	}
+	return i
 }
 
 // writeRead is the index of the write that a GET read, whatever if the GET can have read no write then.

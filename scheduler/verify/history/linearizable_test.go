@@ -36,6 +36,35 @@ func TestLinearizable(t *testing.T) {
 	})
 }
 
+// Writes on conditions. k5 is written at 500 as version 5, for a timer that waits for long; k1 is over at 1.2 s.
+func TestConditionsHold(t *testing.T) {
+	b := func(b *book, key, url, cond string, invoke int) {
+		i := b.write(Replace, key, url, invoke, 600_000, 1)
+		b.Operations[i].If, b.Operations[i].Answer.Version = cond, "0000000000000099"
+		b.sample()
+	}
+	const five, another = "0000000000000005", "0000000000000099"
+	five5 := func(book *book) { book.asked("/5").Answer.Version = five }
+	runDamages(t, []damage{
+		{"of the version that is there", func(book *book) { five5(book); b(book, "k5", "/5b", five, 1000) }, nil},
+		{"twice of one version", func(book *book) {
+			five5(book)
+			b(book, "k5", "/5b", five, 1000)
+			b(book, "k5", "/5c", five, 2000)
+		}, only(Linearizable)},
+		{"one after the other", func(book *book) {
+			five5(book)
+			b(book, "k5", "/5b", five, 1000)
+			b(book, "k5", "/5c", another, 2000)
+		}, nil},
+		{"of a version that nobody knows", func(book *book) { b(book, "k5", "/5b", "0000000000000077", 1000) }, nil},
+		{"of what is there", func(book *book) { b(book, "k5", "/5b", "present", 1000) }, nil},
+		{"of what is not there", func(book *book) { b(book, "k77", "/77", "present", 1000) }, only(CopiesAtHome, Linearizable)}, // no copy was dumped
+		{"though the timer is there", func(book *book) { b(book, "k5", "/5b", "absent", 1000) }, only(Linearizable)},
+		{"where no timer is", func(book *book) { b(book, "k77", "/77", "absent", 1000) }, only(CopiesAtHome)},
+	})
+}
+
 func (b *book) unknownDelete(key string, invoke int) {
 	i := b.delete(key, invoke)
 	b.Operations[i].Outcome, b.Operations[i].Answer = Unknown, nil

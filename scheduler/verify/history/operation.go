@@ -45,6 +45,9 @@ type Operation struct {
 	Key string `json:"key,omitempty"`
 	// Timer is the timer that a create or replace asks for.
 	Timer *Asked `json:"timer,omitempty"`
+	// If is the condition of a replace or delete: "present", "absent", or the version that the timer must have. A write
+	// whose condition did not hold has the status 412.
+	If string `json:"if,omitempty"`
 	// IdempotencyKey is as sent. Creates with the same IdempotencyKey are one write.
 	IdempotencyKey string `json:"idempotency_key,omitempty"`
 	// Status is the answer's status code, 0 without an answer.
@@ -87,6 +90,8 @@ type Retry struct {
 type Answer struct {
 	ID  string `json:"id,omitempty"`
 	Key string `json:"key,omitempty"`
+	// Version is the version of the timer, as callbacks have the version; empty if the answer does not say.
+	Version string `json:"version,omitempty"`
 	// DueMs is the due time as answered, since 1970, by a shard's clock. DueMs is not judged.
 	DueMs int64 `json:"due_ms,omitempty"`
 	// Copies is the number of copies that the answer names.
