@@ -39,9 +39,10 @@ func confine(rc *fasthttp.RequestCtx, prefix string) (refused bool) {
 		return false
 	case routeDescription, routePing, routeOther: // with nothing of timers
 		return false
+	default:
+		transport.Refuse(&rc.Response, aboutAll())
+		return true
 	}
-	transport.Refuse(&rc.Response, aboutAll())
-	return true
 }
 
 // confineLetters limits a filter to the letters of a prefix.

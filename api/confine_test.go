@@ -351,7 +351,7 @@ func TestAdminRoutesWithAPrefix(t *testing.T) {
 	unreadable.ID, unreadable.Text = "unreadable", "b.secret"
 	letters := &somebodysLetters{fakeLetters{letters: []store.Letter{other, own, unreadable}}}
 	registry, topology := prometheus.NewRegistry(), &fakeTopology{}
-	registry.MustRegister(prometheus.NewCounter(prometheus.CounterOpts{Name: "secret"}))
+	registry.MustRegister(prometheus.NewCounter(prometheus.CounterOpts{Name: "secret_total"}))
 	timers := known(t, "b.secret")
 	s, byPrefix := confined(t, timers, "a.")
 	admin := NewAdmin(AdminConfig{Authorizer: s.authorizer, Topology: topology, Letters: letters, Gatherer: registry, Resync: s.Resynchronisation()})
