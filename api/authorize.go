@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"log/slog"
 	"net/http"
 	"time"
@@ -16,7 +17,7 @@ import (
 // safe for concurrent use and blocks on nothing. *tokens.Set and *tokens.Keeper are Authorizers.
 type Authorizer interface {
 	// Check decides about a request with the header authorization, nil if the request has no
-	// header.
+	// header. A request that is let through must be held to the Prefix of the decision.
 	Check(authorization []byte, need tokens.Role, now time.Time) tokens.Decision
 }
 
@@ -40,28 +41,27 @@ func neededRoleAt(method []byte, to route) tokens.Role {
 }
 
 // unauthorized checks a request. If the request is not allowed, refused is true and p is the
-// answer. Otherwise name is the name of the request's token.
-func unauthorized(by Authorizer, authorization []byte, need tokens.Role) (name string, p wire.Problem, refused bool) {
-	var decision tokens.Decision // the zero Decision refuses
+// answer. Otherwise the decision has the name and the prefix of the request's token.
+func unauthorized(by Authorizer, authorization []byte, need tokens.Role) (decision tokens.Decision, p wire.Problem, refused bool) {
 	if by != nil {
 		decision = by.Check(authorization, need, time.Now())
 	}
 	switch decision.Outcome {
 	case tokens.OK:
-		return decision.Name, wire.Problem{}, false
+		return decision, wire.Problem{}, false
 	case tokens.Scope:
-		return "", wire.NewProblem(http.StatusForbidden, "token-scope", "this token's role does not allow this; use one with the role "+need.String()), true
+		return decision, wire.NewProblem(http.StatusForbidden, "token-scope", "this token's role does not allow this; use one with the role "+need.String()), true
 	case tokens.Limited:
 		p = wire.NewProblem(http.StatusTooManyRequests, "rate-limited", "this token's requests come faster than its rate; send them again later, and fewer at once")
 		p.RetryAfter = decision.RetryAfter
-		return "", p, true
+		return decision, p, true
 	case tokens.Unknown:
 		p = wire.NewProblem(http.StatusUnauthorized, "token-unknown", "this token is not known; ask the operator for a valid one")
-		return "", p.With(fasthttp.HeaderWWWAuthenticate, tokens.Challenge), true
+		return decision, p.With(fasthttp.HeaderWWWAuthenticate, tokens.Challenge), true
 	case tokens.Missing:
 	}
 	p = wire.NewProblem(http.StatusUnauthorized, "token-missing", "the request has no token; send one header Authorization: Bearer <token>")
-	return "", p.With(fasthttp.HeaderWWWAuthenticate, tokens.Challenge), true
+	return decision, p.With(fasthttp.HeaderWWWAuthenticate, tokens.Challenge), true
 }
 
 // openRead is the need of a request to the admin listener that may be open to everyone.
@@ -71,10 +71,18 @@ const openRead tokens.Role = 0
 type gate struct {
 	authorizer Authorizer // nil lets nobody through
 	openReads  bool
+	confines   bool         // the handlers hold their answers to the prefix of a request's token
 	log        *slog.Logger // takes the changes with the names of the tokens
 }
 
-// lets passes on the requests with a token of at least the role need.
+// confining is the gate for handlers that hold their answers to the prefix that prefixIn returns.
+func (g gate) confining() gate {
+	g.confines = true
+	return g
+}
+
+// lets passes on the requests with a token of at least the role need. A token with a prefix gets only
+// to handlers that hold their answers to the prefix.
 func (g gate) lets(need tokens.Role, next http.Handler) http.Handler {
 	switch {
 	case need == openRead && g.openReads:
@@ -87,28 +95,34 @@ func (g gate) lets(need tokens.Role, next http.Handler) http.Handler {
 		if given := r.Header.Values(fasthttp.HeaderAuthorization); len(given) == 1 { // several headers count as none
 			authorization = []byte(given[0])
 		}
-		name, p, refused := unauthorized(g.authorizer, authorization, need)
+		decision, p, refused := unauthorized(g.authorizer, authorization, need)
+		if decision.Prefix != "" {
+			r = r.WithContext(context.WithValue(r.Context(), prefixKey{}, decision.Prefix))
+		}
 		switch {
 		case refused:
 			answerProblem(w, p)
+		case decision.Prefix != "" && !g.confines:
+			answerProblem(w, aboutAll())
 		case isRead(r.Method):
 			next.ServeHTTP(w, r)
 		default:
-			g.audited(name, next, w, r)
+			g.audited(decision.Name, next, w, r)
 		}
 	})
 }
 
 // authorizeBody is transport.Config's Authorize. authorizeBody protects the room for bodies, so no
-// path is an exception.
-func (s *Server) authorizeBody(method, authorization []byte) error {
+// path is an exception. The path is not known yet, so refuseUnauthorized holds the request to the prefix.
+func (s *Server) authorizeBody(method, authorization []byte) (prefix string, err error) {
 	if s.authorizer == nil {
-		return nil
+		return "", nil
 	}
-	if _, p, refused := unauthorized(s.authorizer, authorization, neededRole(method)); refused {
-		return p
+	decision, p, refused := unauthorized(s.authorizer, authorization, neededRole(method))
+	if refused {
+		return "", p
 	}
-	return nil
+	return decision.Prefix, nil
 }
 
 // refuseUnauthorized answers a request that is not allowed, and reports whether the request was
@@ -124,19 +138,20 @@ func (s *Server) refuseUnauthorized(rc *fasthttp.RequestCtx) bool {
 		return false
 	}
 	need := neededRoleAt(rc.Method(), routeAt(rc.URI()))
-	if transport.Cleared(rc.Conn()) && need <= neededRole(rc.Method()) {
-		return false
+	if prefix, cleared := transport.Cleared(rc.Conn()); cleared && need <= neededRole(rc.Method()) {
+		return confine(rc, prefix)
 	}
 	var authorization []byte
 	if given := rc.Request.Header.PeekAll(fasthttp.HeaderAuthorization); len(given) == 1 { // several headers count as none
 		authorization = given[0]
 	}
-	name, p, refused := unauthorized(s.authorizer, authorization, need)
-	switch {
-	case refused:
+	decision, p, refused := unauthorized(s.authorizer, authorization, need)
+	if refused {
 		transport.Refuse(&rc.Response, p)
-	case need == tokens.Admin && !isRead(string(rc.Method())):
-		noteChange(rc, name)
+		return true
 	}
-	return refused
+	if need == tokens.Admin && !isRead(string(rc.Method())) {
+		noteChange(rc, decision.Name)
+	}
+	return confine(rc, decision.Prefix)
 }

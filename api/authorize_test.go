@@ -25,7 +25,7 @@ func guarded(t testing.TB, timers Timers) (s *Server, byRole map[tokens.Role]str
 	var file strings.Builder
 	byRole = map[tokens.Role]string{}
 	for _, role := range []tokens.Role{tokens.Read, tokens.Write, tokens.Admin} {
-		token, line, err := tokens.Generate("name-"+role.String(), role, rand.Reader)
+		token, line, err := tokens.Generate("name-"+role.String(), role, "", rand.Reader)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -81,7 +81,7 @@ func TestTokensAreAskedFor(t *testing.T) {
 		return nil
 	}}
 	s, byRole := guarded(t, timers)
-	stranger, _, err := tokens.Generate("stranger", tokens.Admin, rand.Reader)
+	stranger, _, err := tokens.Generate("stranger", tokens.Admin, "", rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +149,7 @@ func TestDescriptionNeedsNoToken(t *testing.T) {
 }
 
 func TestRateOfAToken(t *testing.T) {
-	token, line, err := tokens.Generate("slow", tokens.Write, rand.Reader)
+	token, line, err := tokens.Generate("slow", tokens.Write, "", rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -237,7 +237,7 @@ func TestClearanceIsForOneRequest(t *testing.T) {
 
 // A request counts once towards its token's rate, whatever its body.
 func TestRateCountsLargeBodiesOnce(t *testing.T) {
-	token, line, err := tokens.Generate("slow", tokens.Write, rand.Reader)
+	token, line, err := tokens.Generate("slow", tokens.Write, "", rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -73,6 +73,24 @@ func (f *fakeTimers) CreateOnce(ctx context.Context, key string, body []byte, t 
 	return receipt, err
 }
 
+// createWithin creates a timer under a prefix.
+func (f *fakeTimers) createWithin(ctx context.Context, n *timer.Creation) (timer.Receipt, error) {
+	if err := f.start(ctx, "create within "+n.Prefix, timer.ID{Key: n.IdempotencyKey}); err != nil {
+		return timer.Receipt{}, err
+	}
+	known, key := false, timer.OnceKey(n.IdempotencyKey)
+	if n.IdempotencyKey == "" {
+		key, _ = timer.NewKey()
+	} else if had, same := f.remember(n.Prefix+n.IdempotencyKey, string(n.Body)); !same {
+		return timer.Receipt{}, fmt.Errorf("create timer: %w", timer.ErrKeyReused)
+	} else {
+		known = had
+	}
+	receipt, err := f.store(timer.ID{Key: n.Prefix + key}, n.Timer)
+	receipt.Replayed = known
+	return receipt, err
+}
+
 func (f *fakeTimers) remember(key, body string) (known, same bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -90,6 +108,8 @@ func (f *fakeTimers) CreateAll(ctx context.Context, all []timer.Creation) {
 	for i := range all {
 		switch n := &all[i]; {
 		case n.Err != nil:
+		case n.Prefix != "":
+			n.Receipt, n.Err = f.createWithin(ctx, n)
 		case n.IdempotencyKey != "":
 			n.Receipt, n.Err = f.CreateOnce(ctx, n.IdempotencyKey, n.Body, n.Timer)
 		default:

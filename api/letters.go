@@ -44,7 +44,7 @@ const (
 
 // serveLetters serves the dead letters on the admin listener.
 func serveLetters(mux *http.ServeMux, by gate, letters Letters) {
-	handle := func(pattern string, need tokens.Role, do func(ctx context.Context, r *http.Request) (any, error)) {
+	handle := func(by gate, pattern string, need tokens.Role, do func(ctx context.Context, r *http.Request) (any, error)) {
 		mux.Handle(pattern, by.lets(need, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			ctx, cancel := context.WithTimeout(r.Context(), lettersPatience)
 			defer cancel()
@@ -60,31 +60,48 @@ func serveLetters(mux *http.ServeMux, by gate, letters Letters) {
 			_ = encoder.Encode(view) // an error means that the client has disconnected
 		})))
 	}
-	handle("GET /dead", tokens.Read, func(ctx context.Context, r *http.Request) (any, error) {
-		q, _, err := letterQuery(r, "limit")
-		if err != nil {
-			return nil, err
-		}
-		page, err := letters.List(ctx, q)
-		return wire.ViewLetters(&page), err
+	handle(by.confining(), "GET /dead", tokens.Read, func(ctx context.Context, r *http.Request) (any, error) {
+		return listLetters(ctx, r, letters)
 	})
-	handle("GET /dead/{id}", tokens.Read, func(ctx context.Context, r *http.Request) (any, error) {
+	handle(by.confining(), "GET /dead/{id}", tokens.Read, func(ctx context.Context, r *http.Request) (any, error) {
 		l, err := letters.Letter(ctx, r.PathValue("id"))
+		if err == nil && !strings.HasPrefix(l.Key, prefixIn(ctx)) {
+			err = timer.ErrNotFound // as if the letter did not exist
+		}
 		return wire.ViewWholeLetter(&l), err
 	})
-	handle("POST /dead/{id}/fire", tokens.Admin, func(ctx context.Context, r *http.Request) (any, error) {
+	handle(by, "POST /dead/{id}/fire", tokens.Admin, func(ctx context.Context, r *http.Request) (any, error) {
 		receipt, err := letters.Fire(ctx, r.PathValue("id"))
 		return json.RawMessage(wire.RenderReceipt(&receipt, nil)), err
 	})
-	handle("DELETE /dead/{id}", tokens.Admin, func(ctx context.Context, r *http.Request) (any, error) {
+	handle(by, "DELETE /dead/{id}", tokens.Admin, func(ctx context.Context, r *http.Request) (any, error) {
 		return map[string]int{"deleted": 1}, letters.Delete(ctx, r.PathValue("id"))
 	})
-	handle("POST /dead/fire", tokens.Admin, func(ctx context.Context, r *http.Request) (any, error) {
+	handle(by, "POST /dead/fire", tokens.Admin, func(ctx context.Context, r *http.Request) (any, error) {
 		return changeLetters(ctx, r, letters.FireAll, func(view *wire.LettersDone, n int) { view.Fired = n })
 	})
-	handle("DELETE /dead", tokens.Admin, func(ctx context.Context, r *http.Request) (any, error) {
+	handle(by, "DELETE /dead", tokens.Admin, func(ctx context.Context, r *http.Request) (any, error) {
 		return changeLetters(ctx, r, letters.DeleteAll, func(view *wire.LettersDone, n int) { view.Deleted = n })
 	})
+}
+
+// listLetters returns a page of letters. A token with a prefix gets no total, which would count the
+// letters of all.
+func listLetters(ctx context.Context, r *http.Request, letters Letters) (any, error) {
+	q, _, err := letterQuery(r, "limit")
+	if err != nil {
+		return nil, err
+	}
+	prefix := prefixIn(ctx)
+	if err := confineLetters(&q.Filter, prefix); err != nil {
+		return nil, err
+	}
+	page, err := letters.List(ctx, q)
+	view := wire.ViewLetters(&page)
+	if prefix != "" {
+		view.Total = nil
+	}
+	return view, err
 }
 
 // changeLetters applies do to some of the letters that a request is about.

@@ -80,14 +80,7 @@ func (s *Server) create(c *fiber.Ctx) error {
 	if asked.ReplicationFactor == 0 {
 		asked.ReplicationFactor = timer.DefaultReplicationFactor
 	}
-	ctx, cancel := operation()
-	defer cancel()
-	var receipt timer.Receipt
-	if key == "" {
-		receipt, err = s.timers.Create(ctx, asked)
-	} else {
-		receipt, err = s.timers.CreateOnce(ctx, key, c.Request().Body(), asked)
-	}
+	receipt, err := s.createOne(c, key, asked)
 	if err != nil {
 		return err
 	}
@@ -95,6 +88,23 @@ func (s *Server) create(c *fiber.Ctx) error {
 		c.Set(replayedHeader, "true")
 	}
 	return answerReceipt(c, &receipt, ignored)
+}
+
+// createOne creates the timer of a request, under the prefix of the request's token. key is the
+// idempotency key, "" for none.
+func (s *Server) createOne(c *fiber.Ctx, key string, asked timer.Timer) (timer.Receipt, error) {
+	ctx, cancel := operation()
+	defer cancel()
+	prefix := prefixOf(c.Context())
+	switch {
+	case prefix != "":
+		one := []timer.Creation{{Timer: asked, IdempotencyKey: key, Body: c.Request().Body(), Prefix: prefix}}
+		s.timers.CreateAll(ctx, one)
+		return one[0].Receipt, one[0].Err
+	case key != "":
+		return s.timers.CreateOnce(ctx, key, c.Request().Body(), asked)
+	}
+	return s.timers.Create(ctx, asked)
 }
 
 func (s *Server) createBatch(c *fiber.Ctx) error {
@@ -112,6 +122,11 @@ func (s *Server) createBatch(c *fiber.Ctx) error {
 	}
 	if err := transport.ReserveAnswer(c.Context().Conn(), b.Room()); err != nil {
 		return err
+	}
+	if prefix := prefixOf(c.Context()); prefix != "" {
+		for i := range b.Entries {
+			b.Entries[i].Prefix = prefix
+		}
 	}
 	ctx, cancel := operation()
 	defer cancel()
@@ -200,7 +215,8 @@ func (s *Server) lookup(c *fiber.Ctx) error {
 	return answerJSON(c, body)
 }
 
-// readID reads the id in the path and copies the id.
+// readID reads the id in the path and copies the id. The key of the id must begin with the prefix of the
+// request's token.
 func readID(c *fiber.Ctx) (timer.ID, error) {
 	given := c.Params("id")
 	if given == batchID || given == referencesID {
@@ -212,6 +228,9 @@ func readID(c *fiber.Ctx) (timer.ID, error) {
 			err = wire.NewProblem(http.StatusBadRequest, refused.Code, refused.Detail)
 		}
 		return timer.ID{}, err
+	}
+	if !strings.HasPrefix(id.Key, prefixOf(c.Context())) {
+		return timer.ID{}, otherID()
 	}
 	id.Key = strings.Clone(id.Key)
 	return id, nil

@@ -155,9 +155,9 @@ func fill(b *testing.B, s *Store, n, together int, interval time.Duration, parti
 	for made := 0; made < n; {
 		writes := make([]store.Write, 0, together)
 		for ; made < n && len(writes) < together; made++ {
-			key, err := s.NewKey()
+			key, err := s.NewKey("")
 			for err == nil && partitions != nil && !slices.Contains(partitions, partitionOf(key)) {
-				key, err = s.NewKey()
+				key, err = s.NewKey("")
 			}
 			if err != nil {
 				b.Fatal(err)
@@ -233,7 +233,7 @@ func BenchmarkNewKey(b *testing.B) {
 	b.ReportAllocs()
 	s := &Store{}
 	for b.Loop() {
-		if _, err := s.NewKey(); err != nil {
+		if _, err := s.NewKey(""); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -68,17 +68,18 @@ const together = 64
 // NewKey is store.Store's. The last two digits are chosen so that successive keys share a partition. Then one script
 // call writes timers that are created together, and one call may claim, fence or settle timers that are due
 // together.
-func (s *Store) NewKey() (string, error) {
+func (s *Store) NewKey(prefix string) (string, error) {
 	made, err := timer.NewKey()
 	if err != nil {
 		return "", err
 	}
 	want := s.minted.Add(1) / together % Partitions
 	const digits = "0123456789abcdef"
-	key := []byte(made)
-	first, second := strings.IndexByte(digits, key[30]), strings.IndexByte(digits, key[31])
+	key := append(append(make([]byte, 0, len(prefix)+len(made)), prefix...), made...)
+	last := key[len(key)-2:]
+	first, second := strings.IndexByte(digits, last[0]), strings.IndexByte(digits, last[1])
 	for try := range 1 << 8 { // one of 16 fits
-		key[30], key[31] = digits[(first+try>>4)&15], digits[(second+try)&15]
+		last[0], last[1] = digits[(first+try>>4)&15], digits[(second+try)&15]
 		if xxhash.Sum64(key)%Partitions == want {
 			break
 		}

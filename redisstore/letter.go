@@ -46,6 +46,19 @@ func (p letterPosition) compare(o letterPosition) int {
 	return cmp.Or(cmp.Compare(o.score, p.score), strings.Compare(o.behind, p.behind))
 }
 
+// within is the position for a reader of letters whose keys begin with prefix: the same such letters follow. The
+// position shows nothing of another letter but the time.
+func (p letterPosition) within(prefix string) letterPosition {
+	text, behindOne := strings.CutPrefix(p.behind, "-")
+	switch {
+	case prefix == "", !behindOne, strings.HasPrefix(text, prefix), len(prefix) >= positionBytes:
+		return p
+	case text > prefix: // all letters of the prefix follow; keys have no character above ~
+		return letterPosition{score: p.score, behind: "-" + prefix + "\x7f"}
+	}
+	return letterPosition{score: p.score, behind: "-"} // letters of this score that follow begin otherwise
+}
+
 // formatScore writes a score without an exponent, as Redis does, if it is a time.
 func formatScore(score float64) string {
 	if math.Abs(score) < 1e15 {

@@ -68,7 +68,7 @@ func (s *Store) Letters(ctx context.Context, q store.LetterQuery) (page store.Le
 		scan.looked += len(found)
 		full := len(page.Letters) >= q.Limit || size >= letterPageBytes
 		if more && (full || scan.looked >= letterScan || time.Since(begun) >= letterTime || ctx.Err() != nil) {
-			page.Next = at.cursor()
+			page.Next = at.within(q.Filter.KeyPrefix).cursor()
 		}
 		if !more || page.Next != "" {
 			break

@@ -16,7 +16,7 @@ import (
 // Create stores a new timer under a key that chronos chooses. Errors: *InvalidError,
 // ErrUnavailable, with which the timer may exist, ErrOverloaded.
 func (s *Scheduler) Create(ctx context.Context, t timer.Timer) (timer.Receipt, error) {
-	key, err := s.copies.NewKey(&t)
+	key, err := s.copies.NewKey("", &t)
 	if err != nil {
 		return timer.Receipt{}, err
 	}
@@ -75,9 +75,9 @@ func (s *Scheduler) CreateAll(ctx context.Context, all []timer.Creation) {
 
 func (s *Scheduler) newOf(n *timer.Creation) (replica.Wish, error) {
 	if n.IdempotencyKey != "" {
-		return s.newCreate(timer.OnceKey(n.IdempotencyKey), hashOf(n.Body), &n.Timer)
+		return s.newCreate(n.Prefix+timer.OnceKey(n.IdempotencyKey), hashOf(n.Body), &n.Timer)
 	}
-	key, err := s.copies.NewKey(&n.Timer)
+	key, err := s.copies.NewKey(n.Prefix, &n.Timer)
 	if err != nil {
 		return replica.Wish{}, err
 	}

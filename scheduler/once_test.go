@@ -83,6 +83,32 @@ func TestIdempotencyKeyMakesOneTimer(t *testing.T) {
 	}
 }
 
+// The same idempotency key makes a timer under each prefix, and each timer is found again.
+func TestIdempotencyKeyUnderTwoPrefixes(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *storetest.Model, r *recorder) {
+		n := startNode(t, m.Open("a"), "a", r)
+		made := func() []timer.Creation {
+			all := make([]timer.Creation, 3)
+			for i, prefix := range []string{"a.", "a.b.", ""} {
+				all[i] = timer.Creation{Timer: oneShot(time.Minute), IdempotencyKey: idempotencyKey, Body: []byte("body" + prefix), Prefix: prefix}
+			}
+			n.CreateAll(t.Context(), all)
+			return all
+		}
+		first, again := made(), made()
+		for i, c := range first {
+			if c.Err != nil || again[i].Err != nil || c.Receipt.ID.Key != c.Prefix+timer.OnceKey(idempotencyKey) {
+				t.Fatalf("prefix %q: %+v, %v, %v", c.Prefix, c.Receipt, c.Err, again[i].Err)
+			}
+			wantReplay(t, "prefix "+c.Prefix, c.Receipt, again[i].Receipt)
+		}
+		pass(2 * time.Minute)
+		if calls := len(r.seen()); calls != 3 {
+			t.Errorf("%d callbacks, want 3", calls)
+		}
+	})
+}
+
 func TestIdempotencyKeyOutlivesUpdateAndDelete(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *storetest.Model, r *recorder) {
 		n := startNode(t, m.Open("a"), "a", r)

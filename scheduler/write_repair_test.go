@@ -2,6 +2,7 @@ package scheduler_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -27,10 +28,13 @@ func TestACreateChoosesOwnersThatAreWell(t *testing.T) {
 			for i := range batch {
 				batch[i].Timer = oneShot(20 * time.Second)
 				batch[i].Timer.ReplicationFactor = 1
+				if i%2 == 0 {
+					batch[i].Prefix = "orders."
+				}
 			}
 			c.nodes[1].CreateAll(c.Context(), batch)
 			for _, made := range batch {
-				if made.Err != nil || made.Receipt.Copies != 1 {
+				if made.Err != nil || made.Receipt.Copies != 1 || !strings.HasPrefix(made.Receipt.ID.Key, made.Prefix) {
 					c.Errorf("%s is away: %+v, %v; want a copy", away, made.Receipt, made.Err)
 				}
 			}

@@ -89,7 +89,8 @@ func (c *Client) Close() {
 	}
 }
 
-// WithToken sends a bearer token with every request.
+// WithToken sends a bearer token with every request. A token with a prefix needs no other calls: the
+// ids of Create then begin with the prefix, and a Problem with the code id-prefix refuses other ids.
 func WithToken(token string) Option {
 	return func(c *Client) error {
 		if token == "" || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {

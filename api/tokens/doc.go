@@ -11,6 +11,7 @@
 //	orders  write       sha256:<64 hex digits>  rate=200 burst=400  # its successor
 //	grafana read        sha256:<64 hex digits>
 //	ops     admin       sha256:<64 hex digits>
+//	shop    write       sha256:<64 hex digits>  prefix=shop.
 //
 // Roles are a ladder ([Role]). If a line has several roles, separated by commas, the highest counts.
 // Lines with the same name are tokens that are valid at the same time, as a rotation needs: add the
@@ -21,6 +22,10 @@
 // default a second's worth and at least one. A name without a rate is not limited. The rate holds
 // for each node: behind n nodes a name gets up to n times as much. A request that is refused for
 // its role does not count towards the rate.
+//
+// A token with a prefix is for the timers whose keys begin with the prefix, and for no other timers:
+// [Decision] has the prefix, and the caller of Check holds the request to the prefix. A token with a
+// prefix can't have the role admin, since an admin operates the whole cluster.
 //
 // # Tokens
 //

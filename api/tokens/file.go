@@ -25,16 +25,18 @@ const (
 
 // Faults of a line. The texts hold no words of the file: a token may stand in the place of a name.
 const (
-	faultShape     = "want a name, roles and a hash: orders write sha256:<64 hex digits> [rate=<requests per second>] [burst=<requests>]"
+	faultShape     = "want a name, roles and a hash: orders write sha256:<64 hex digits> [rate=<requests per second>] [burst=<requests>] [prefix=<begin of ids>]"
 	faultName      = "the name must be 1 to 32 of the characters A-Z a-z 0-9 . _ - and not begin with chr_"
 	faultRoles     = "roles are read, write and admin, several separated by commas"
 	faultHash      = "the hash must be sha256: and 64 hex digits"
 	faultToken     = "a token itself stands here; put its hash, and make another token, since this one was written down"
-	faultOption    = "after the hash only rate=<requests per second> and burst=<requests> may stand, each once"
+	faultOption    = "after the hash only rate=<requests per second>, burst=<requests> and prefix=<begin of ids> may stand, each once"
 	faultRate      = "rate must be a decimal number of requests per second from 0.001 to 1000000"
 	faultBurst     = "burst must be a whole number of requests from 1 to 1000000"
 	faultBurstOnly = "burst needs a rate"
-	faultUnlike    = "roles, rate and burst must be those of the same name on line"
+	faultPrefix    = "prefix must be 1 to 64 of the characters A-Z a-z 0-9 . _ ~ -, not begin with chr_, and not be references, batch, . or .., which no id may be"
+	faultAdmin     = "a token with a prefix can't have the role admin, which operates the cluster with the timers of all; take the role write, or leave out the prefix"
+	faultUnlike    = "roles, rate, burst and prefix must be those of the same name on line"
 	faultTwice     = "the hash is the same as on line"
 	faultMany      = "there are more than 1000 tokens; remove some"
 )
@@ -132,6 +134,7 @@ type claim struct {
 	digest digest
 	rate   float64 // requests per second, 0 for no limit
 	burst  int
+	prefix string // of the ids that the token may use, "" for all ids
 }
 
 func (p *parser) fault(n int, text string) {
@@ -144,7 +147,7 @@ func (p *parser) fault(n int, text string) {
 
 // line takes the words of line n; there is at least one word.
 func (p *parser) line(n int, words []string) {
-	if slices.ContainsFunc(words, func(w string) bool { return isToken([]byte(w)) }) {
+	if slices.ContainsFunc(words, func(w string) bool { return isToken([]byte(strings.TrimPrefix(w, prefixOption))) }) {
 		p.fault(n, faultToken)
 		return
 	}
@@ -169,7 +172,7 @@ func (p *parser) line(n int, words []string) {
 	switch {
 	case !again:
 		p.first[c.name] = c
-	case c.role != other.role || c.rate != other.rate || c.burst != other.burst:
+	case c.role != other.role || c.rate != other.rate || c.burst != other.burst || c.prefix != other.prefix:
 		p.fault(n, faultUnlike+" "+strconv.Itoa(other.line))
 	}
 	if len(p.claims) == maxTokens {
@@ -196,8 +199,11 @@ func parseClaim(words []string) (claim, []string) {
 		faults = append(faults, faultHash)
 	}
 	copy(c.digest[:], sum)
-	if text := c.options(words[3:]); text != "" {
+	switch text := c.options(words[3:]); {
+	case text != "":
 		faults = append(faults, text)
+	case c.prefix != "" && c.role == Admin:
+		faults = append(faults, faultAdmin)
 	}
 	return c, faults
 }
@@ -219,6 +225,11 @@ func (c *claim) options(words []string) string {
 				return faultBurst
 			}
 			c.burst = burst
+		case key == "prefix" && c.prefix == "":
+			if !isPrefix(value) {
+				return faultPrefix
+			}
+			c.prefix = value
 		default:
 			return faultOption
 		}

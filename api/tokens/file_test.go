@@ -30,6 +30,9 @@ func read(s *Set) []string {
 		if h.bucket != nil {
 			lines[i] += fmt.Sprintf(" rate=%v burst=%d", float64(h.bucket.limiter.Limit()), h.bucket.limiter.Burst())
 		}
+		if h.prefix != "" {
+			lines[i] += " prefix=" + h.prefix
+		}
 	}
 	return lines
 }
@@ -48,6 +51,13 @@ func TestParse(t *testing.T) {
 		{"rate alone", "a read " + hash(1) + " rate=2.5", []string{"a read " + hash(1) + " rate=2.5 burst=3"}},
 		{"slow rate", "a read " + hash(1) + " rate=0.001", []string{"a read " + hash(1) + " rate=0.001 burst=1"}},
 		{"rate and burst", "a read " + hash(1) + " burst=1000000 rate=1000000", []string{"a read " + hash(1) + " rate=1e+06 burst=1000000"}},
+		{"prefix", "a write " + hash(1) + " prefix=orders.", []string{"a write " + hash(1) + " prefix=orders."}},
+		{"prefix of every character", "a read " + hash(1) + " prefix=aZ09._~-", []string{"a read " + hash(1) + " prefix=aZ09._~-"}},
+		{"longest prefix", "a read " + hash(1) + " prefix=" + strings.Repeat("a", 64), []string{"a read " + hash(1) + " prefix=" + strings.Repeat("a", 64)}},
+		{"prefix, rate and burst", "a read " + hash(1) + " prefix=a burst=2 rate=1 # of Ada", []string{"a read " + hash(1) + " rate=1 burst=2 prefix=a"}},
+		{"prefix within a prefix", "a read " + hash(1) + " prefix=a.\nb write " + hash(2) + " prefix=a.b.", []string{"a read " + hash(1) + " prefix=a.", "b write " + hash(2) + " prefix=a.b."}},
+		{"prefix that begins like a reserved id", "a read " + hash(1) + " prefix=batch.", []string{"a read " + hash(1) + " prefix=batch."}},
+		{"two tokens of one name and prefix", "a read " + hash(2) + " prefix=x\na read " + hash(1) + " prefix=x\n", []string{"a read " + hash(2) + " prefix=x", "a read " + hash(1) + " prefix=x"}},
 		{"every character of names", "aZ0._- read " + hash(1), []string{"aZ0._- read " + hash(1)}},
 		{"longest name", strings.Repeat("a", 32) + " read " + hash(1), []string{strings.Repeat("a", 32) + " read " + hash(1)}},
 	} {
@@ -99,6 +109,25 @@ func TestParseRefuses(t *testing.T) {
 		{"rate in hex", "a read " + hash(1) + " rate=0x10", []string{faultRate}},
 		{"rate empty", "a read " + hash(1) + " rate=", []string{faultRate}},
 		{"rate without value", "a read " + hash(1) + " rate", []string{faultRate}},
+		{"prefix empty", "a read " + hash(1) + " prefix=", []string{faultPrefix}},
+		{"prefix without value", "a read " + hash(1) + " prefix", []string{faultPrefix}},
+		{"prefix twice", "a read " + hash(1) + " prefix=a. prefix=a.", []string{faultOption}},
+		{"prefix in another case", "a read " + hash(1) + " Prefix=a.", []string{faultOption}},
+		{"long prefix", "a read " + hash(1) + " prefix=" + strings.Repeat("a", 65), []string{faultPrefix}},
+		{"prefix with a slash", "a read " + hash(1) + " prefix=a/", []string{faultPrefix}},
+		{"prefix with an escape", "a read " + hash(1) + " prefix=a%2e", []string{faultPrefix}},
+		{"prefix with NUL", "a read " + hash(1) + " prefix=a\x00", []string{faultPrefix}},
+		{"prefix of another alphabet", "a read " + hash(1) + " prefix=ä.", []string{faultPrefix}},
+		{"two prefixes", "a read " + hash(1) + " prefix=a.,b.", []string{faultPrefix}},
+		{"prefix references", "a read " + hash(1) + " prefix=references", []string{faultPrefix}},
+		{"prefix batch", "a read " + hash(1) + " prefix=batch", []string{faultPrefix}},
+		{"prefix of a dot", "a read " + hash(1) + " prefix=.", []string{faultPrefix}},
+		{"prefix of two dots", "a read " + hash(1) + " prefix=..", []string{faultPrefix}},
+		{"part of a token as prefix", "a read " + hash(1) + " prefix=" + token.Reveal()[:40], []string{faultPrefix}},
+		{"token as prefix", "a read " + hash(1) + " prefix=" + token.Reveal(), []string{faultToken}},
+		{"admin with a prefix", "a admin " + hash(1) + " prefix=a.", []string{faultAdmin}},
+		{"admin among the roles, with a prefix", "a read,admin " + hash(1) + " prefix=a. rate=1", []string{faultAdmin}},
+		{"other prefix of one name", "first read " + hash(1) + " prefix=a.", []string{faultUnlike + " 1"}},
 		{"burst 0", "a read " + hash(1) + " rate=1 burst=0", []string{faultBurst}},
 		{"burst too high", "a read " + hash(1) + " rate=1 burst=1000001", []string{faultBurst}},
 		{"burst with a sign", "a read " + hash(1) + " rate=1 burst=+1", []string{faultBurst}},

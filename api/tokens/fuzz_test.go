@@ -15,7 +15,10 @@ import (
 func FuzzParse(f *testing.F) {
 	for _, text := range []string{
 		"", "# comment", "a read " + hash(1), "a read,write " + hash(1) + " rate=1.5 burst=3 # of Ada\na write " + hash(2) + " rate=1.5 burst=3\r\n",
-		"a admin\t" + hash(1) + " burst=1", "a read " + hash(1) + "\nb read " + hash(1), "chr_ x y z", "\ufeffa root sha256: rate=1e9",
+		"a admin\t" + hash(1) + " burst=1", "a read " + hash(1) + "\nb read " + hash(1), "chr_ x y z",
+		"a write " + hash(1) + " prefix=orders.\na write " + hash(2) + " prefix=orders. rate=2", "a admin " + hash(1) + " prefix=x", "a read " + hash(1) + " prefix=batch",
+		"a read " + hash(1) + " prefix=aZ09._~- # all", "a read " + hash(1) + " prefix= prefix=a=b",
+		"\ufeffa root sha256: rate=1e9",
 	} {
 		f.Add([]byte(text))
 	}
@@ -23,7 +26,7 @@ func FuzzParse(f *testing.F) {
 	last := regexp.MustCompile(` on line \d+$`)
 	ours := map[string]bool{"": true, errNoTokens.Error(): true}
 	for _, text := range []string{
-		faultShape, faultName, faultRoles, faultHash, faultToken, faultOption, faultRate, faultBurst, faultBurstOnly, faultUnlike, faultTwice, faultMany,
+		faultShape, faultName, faultRoles, faultHash, faultToken, faultOption, faultRate, faultBurst, faultBurstOnly, faultPrefix, faultAdmin, faultUnlike, faultTwice, faultMany,
 	} {
 		ours[text] = true
 	}
@@ -56,7 +59,7 @@ func FuzzParse(f *testing.F) {
 
 // Only headers with Bearer and the token pass.
 func FuzzCheck(f *testing.F) {
-	token, line, err := Generate("a", Write, bytes.NewReader(make([]byte, 32)))
+	token, line, err := Generate("a", Write, "", bytes.NewReader(make([]byte, 32)))
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -93,6 +93,24 @@ func TestKeeperRotation(t *testing.T) {
 	})
 }
 
+// A prefix that comes, changes or goes counts for the same token.
+func TestKeeperFollowsPrefixes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		token, line := generate(t, "a", Write)
+		path := writeFile(t, line)
+		k, _ := runKeeper(t, path)
+		for _, c := range []struct{ option, want string }{
+			{" prefix=a.", "a."}, {" prefix=a.b.", "a.b."}, {" prefix=batch", "a.b."}, {"", ""},
+		} {
+			rewrite(t, path, line+c.option)
+			twoLooks()
+			if d := k.Check(header(token), Write, time.Now()); d.Outcome != OK || d.Prefix != c.want {
+				t.Errorf("after%s: %+v, want the prefix %q", c.option, d, c.want)
+			}
+		}
+	})
+}
+
 // Kubernetes swaps ..data to a new folder; the file's name stays a link into the folder.
 func TestKeeperFollowsLinks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -54,6 +54,9 @@ type Decision struct {
 	Name string
 	// RetryAfter is how long to wait if Limited, at least 1 ms; else 0.
 	RetryAfter time.Duration
+	// Prefix is set if OK and if the token may use only timers with keys that begin with Prefix. An empty
+	// Prefix means all timers.
+	Prefix string
 }
 
 // Set has the content of a tokens file. Apart from the state of the rate limits, a Set does not
@@ -74,6 +77,7 @@ type holder struct {
 	name   string
 	role   Role
 	bucket *bucket // the bucket of the name; nil for no limit
+	prefix string  // "" for all ids
 }
 
 func newSet(claims []claim) *Set {
@@ -83,7 +87,7 @@ func newSet(claims []claim) *Set {
 			l.buckets[c.name] = newBucket(c.rate, c.burst)
 		}
 		l.digests = append(l.digests, c.digest)
-		l.holders = append(l.holders, holder{c.name, c.role, l.buckets[c.name]})
+		l.holders = append(l.holders, holder{c.name, c.role, l.buckets[c.name], c.prefix})
 	}
 	if !slices.ContainsFunc(l.holders, func(h holder) bool { return h.role == Admin }) {
 		l.warnings = append(l.warnings, "no token has the role admin")
@@ -132,7 +136,7 @@ func (s Set) Check(authorization []byte, need Role, now time.Time) Decision {
 			return Decision{Outcome: Limited, Name: h.name, RetryAfter: wait}
 		}
 	}
-	return Decision{Outcome: OK, Name: h.name}
+	return Decision{Outcome: OK, Name: h.name, Prefix: h.prefix}
 }
 
 // find returns the index of a digest; -1 if the digest is missing. The time depends only on the

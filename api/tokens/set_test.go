@@ -22,19 +22,19 @@ func TestCheckRoles(t *testing.T) {
 		need  Role
 		want  Decision
 	}{
-		{"reader reads", reader, Read, Decision{OK, "reader", 0}},
-		{"reader writes", reader, Write, Decision{Scope, "reader", 0}},
-		{"reader administers", reader, Admin, Decision{Scope, "reader", 0}},
-		{"writer reads", writer, Read, Decision{OK, "writer", 0}},
-		{"writer writes", writer, Write, Decision{OK, "writer", 0}},
-		{"writer administers", writer, Admin, Decision{Scope, "writer", 0}},
-		{"admin reads", admin, Read, Decision{OK, "admin", 0}},
-		{"admin writes", admin, Write, Decision{OK, "admin", 0}},
-		{"admin administers", admin, Admin, Decision{OK, "admin", 0}},
-		{"admin where nobody may", admin, 0, Decision{Scope, "admin", 0}},
-		{"admin above the ladder", admin, Admin + 1, Decision{Scope, "admin", 0}},
-		{"stranger reads", stranger, Read, Decision{Unknown, "", 0}},
-		{"zero token", Token{}, Read, Decision{Missing, "", 0}},
+		{"reader reads", reader, Read, Decision{Outcome: OK, Name: "reader"}},
+		{"reader writes", reader, Write, Decision{Outcome: Scope, Name: "reader"}},
+		{"reader administers", reader, Admin, Decision{Outcome: Scope, Name: "reader"}},
+		{"writer reads", writer, Read, Decision{Outcome: OK, Name: "writer"}},
+		{"writer writes", writer, Write, Decision{Outcome: OK, Name: "writer"}},
+		{"writer administers", writer, Admin, Decision{Outcome: Scope, Name: "writer"}},
+		{"admin reads", admin, Read, Decision{Outcome: OK, Name: "admin"}},
+		{"admin writes", admin, Write, Decision{Outcome: OK, Name: "admin"}},
+		{"admin administers", admin, Admin, Decision{Outcome: OK, Name: "admin"}},
+		{"admin where nobody may", admin, 0, Decision{Outcome: Scope, Name: "admin"}},
+		{"admin above the ladder", admin, Admin + 1, Decision{Outcome: Scope, Name: "admin"}},
+		{"stranger reads", stranger, Read, Decision{Outcome: Unknown, Name: ""}},
+		{"zero token", Token{}, Read, Decision{Outcome: Missing, Name: ""}},
 	} {
 		t.Run(c.about, func(t *testing.T) {
 			if diff := cmp.Diff(c.want, s.Check(header(c.token), c.need, time.Now())); diff != "" {
@@ -112,22 +112,22 @@ func TestCheckLimits(t *testing.T) {
 		}
 	}
 	for range 10 {
-		check(old, Write, Decision{Scope, "a", 0})
+		check(old, Write, Decision{Outcome: Scope, Name: "a"})
 	}
-	check(old, Read, Decision{OK, "a", 0})
-	check(next, Read, Decision{OK, "a", 0})
-	check(old, Read, Decision{OK, "a", 0})
+	check(old, Read, Decision{Outcome: OK, Name: "a"})
+	check(next, Read, Decision{Outcome: OK, Name: "a"})
+	check(old, Read, Decision{Outcome: OK, Name: "a"})
 	for range 10 {
-		check(next, Read, Decision{Limited, "a", 101 * time.Millisecond})
-		check(old, Read, Decision{Limited, "a", 101 * time.Millisecond})
+		check(next, Read, Decision{Outcome: Limited, Name: "a", RetryAfter: 101 * time.Millisecond})
+		check(old, Read, Decision{Outcome: Limited, Name: "a", RetryAfter: 101 * time.Millisecond})
 	}
-	check(other, Read, Decision{OK, "b", 0})
+	check(other, Read, Decision{Outcome: OK, Name: "b"})
 	for range 1000 {
-		check(free, Read, Decision{OK, "c", 0})
+		check(free, Read, Decision{Outcome: OK, Name: "c"})
 	}
 	now = now.Add(101 * time.Millisecond)
-	check(old, Read, Decision{OK, "a", 0})
-	check(old, Read, Decision{Limited, "a", 100 * time.Millisecond})
+	check(old, Read, Decision{Outcome: OK, Name: "a"})
+	check(old, Read, Decision{Outcome: Limited, Name: "a", RetryAfter: 100 * time.Millisecond})
 }
 
 func TestZeroDecisionRefuses(t *testing.T) {
@@ -160,7 +160,7 @@ func TestOnlyTokensOfTheFilePass(t *testing.T) {
 			m := made{role: Role(rapid.IntRange(1, 3).Draw(t, "role")), kept: rapid.Bool().Draw(t, "kept")} //nolint:gosec // 1 to 3
 			var line string
 			var err error
-			if m.token, line, err = Generate("n-"+m.role.String(), m.role, rand.Reader); err != nil {
+			if m.token, line, err = Generate("n-"+m.role.String(), m.role, "", rand.Reader); err != nil {
 				t.Fatal(err)
 			}
 			if m.kept {

@@ -17,7 +17,10 @@ const (
 	tokenLength = len(tokenPrefix) + (tokenBytes*8+5)/6
 	hashPrefix  = "sha256:"
 	maxName     = 32 // less than a token or a hash, so no token or hash passes for a name
-	hidden      = "[hidden]"
+	// maxPrefix leaves room for what chronos appends to a prefix: an id has at most 128 characters.
+	maxPrefix    = 64
+	prefixOption = "prefix="
+	hidden       = "[hidden]"
 )
 
 // Token is a secret that the token's holder sends. A formatted, logged or marshalled Token shows
@@ -56,15 +59,22 @@ func hide(f fmt.State) {
 }
 
 // Generate makes a token from 256 bits of random, and the token's line for the tokens file, without
-// a line end. random must be a cryptographically secure source such as crypto/rand.Reader, and
-// Generate blocks on random. The line has no rate, but a rate may be added. An error says that a
-// file can't have the name or role, or comes from random.
-func Generate(name string, role Role, random io.Reader) (Token, string, error) {
+// a line end. The token is for timers with keys that begin with prefix, or for all timers if prefix is
+// empty. random must be a cryptographically secure source such as crypto/rand.Reader, and Generate
+// blocks on random. The line has no rate, but a rate may be added. An error says that a file can't
+// have the name, role or prefix, or comes from random.
+func Generate(name string, role Role, prefix string, random io.Reader) (Token, string, error) {
 	if !isName(name) {
 		return Token{}, "", errors.New(faultName)
 	}
 	if !role.Allows(Read) {
 		return Token{}, "", errors.New(faultRoles)
+	}
+	if prefix != "" && !isPrefix(prefix) {
+		return Token{}, "", errors.New(faultPrefix)
+	}
+	if prefix != "" && role == Admin {
+		return Token{}, "", errors.New(faultAdmin)
 	}
 	var secret [tokenBytes]byte
 	if _, err := io.ReadFull(random, secret[:]); err != nil {
@@ -73,6 +83,9 @@ func Generate(name string, role Role, random io.Reader) (Token, string, error) {
 	token := Token{tokenPrefix + base64.RawURLEncoding.EncodeToString(secret[:])}
 	sum := sha256.Sum256([]byte(token.text))
 	line := name + " " + role.String() + " " + hashPrefix + hex.EncodeToString(sum[:])
+	if prefix != "" {
+		line += " " + prefixOption + prefix
+	}
 	return token, line, nil
 }
 
@@ -84,6 +97,23 @@ func isName(name string) bool {
 	}
 	for _, c := range []byte(name) {
 		if !isAlphanumeric(c) && c != '.' && c != '_' && c != '-' {
+			return false
+		}
+	}
+	return true
+}
+
+// isPrefix reports whether ids may begin with prefix, as package timer has ids. A valid prefix is no token.
+func isPrefix(prefix string) bool {
+	if prefix == "" || len(prefix) > maxPrefix || strings.HasPrefix(prefix, tokenPrefix) {
+		return false
+	}
+	switch prefix {
+	case "references", "batch", ".", "..":
+		return false
+	}
+	for _, c := range []byte(prefix) {
+		if !isAlphanumeric(c) && c != '.' && c != '_' && c != '~' && c != '-' {
 			return false
 		}
 	}

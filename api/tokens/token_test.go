@@ -18,7 +18,7 @@ import (
 // generate makes a token and the token's line.
 func generate(t testing.TB, name string, role Role) (Token, string) {
 	t.Helper()
-	token, line, err := Generate(name, role, rand.Reader)
+	token, line, err := Generate(name, role, "", rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,9 +55,28 @@ func TestGenerate(t *testing.T) {
 	}
 }
 
+// Only a token that is let through comes with its prefix.
+func TestGenerateWithPrefix(t *testing.T) {
+	token, line, err := Generate("orders", Write, "orders.", rand.Reader)
+	if err != nil || !regexp.MustCompile(`^orders write sha256:[0-9a-f]{64} prefix=orders\.$`).MatchString(line) {
+		t.Fatalf("line of %d bytes, %v", len(line), err)
+	}
+	set := parse(t, line+" rate=0.001 burst=1")
+	for _, want := range []Decision{
+		{Outcome: OK, Name: "orders", Prefix: "orders."}, {Outcome: Limited, Name: "orders", RetryAfter: 1000001 * time.Millisecond},
+	} {
+		if d := set.Check(header(token), Write, time.Unix(1e9, 0)); d != want {
+			t.Errorf("the token is %+v, want %+v", d, want)
+		}
+	}
+	if d := set.Check(header(token), Admin, time.Now()); d != (Decision{Outcome: Scope, Name: "orders"}) {
+		t.Errorf("to an admin's request the token is %+v", d)
+	}
+}
+
 // The hash is the hash of the text, as `printf %s "$token" | sha256sum` shows.
 func TestGenerateKnownAnswer(t *testing.T) {
-	token, line, err := Generate("a", Read, bytes.NewReader(make([]byte, 32)))
+	token, line, err := Generate("a", Read, "", bytes.NewReader(make([]byte, 32)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,20 +95,26 @@ func TestGenerateRefuses(t *testing.T) {
 		role   Role
 		random io.Reader
 		want   string
+		prefix string
 	}{
-		{"no name", "", Read, rand.Reader, faultName},
-		{"a name with a space", "a b", Read, rand.Reader, faultName},
-		{"a name with a line end", "a\nb", Read, rand.Reader, faultName},
-		{"a comment", "#a", Read, rand.Reader, faultName},
-		{"a long name", strings.Repeat("a", 33), Read, rand.Reader, faultName},
-		{"a token's prefix", "chr_a", Read, rand.Reader, faultName},
-		{"no role", "a", 0, rand.Reader, faultRoles},
-		{"an unknown role", "a", Admin + 1, rand.Reader, faultRoles},
-		{"too few bits", "a", Read, strings.NewReader("0123456789"), "read random bits: unexpected EOF"},
-		{"no bits", "a", Read, iotest.ErrReader(broken), "read random bits: broken"},
+		{"no name", "", Read, rand.Reader, faultName, ""},
+		{"a name with a space", "a b", Read, rand.Reader, faultName, ""},
+		{"a name with a line end", "a\nb", Read, rand.Reader, faultName, ""},
+		{"a comment", "#a", Read, rand.Reader, faultName, ""},
+		{"a long name", strings.Repeat("a", 33), Read, rand.Reader, faultName, ""},
+		{"a token's prefix", "chr_a", Read, rand.Reader, faultName, ""},
+		{"no role", "a", 0, rand.Reader, faultRoles, ""},
+		{"an unknown role", "a", Admin + 1, rand.Reader, faultRoles, ""},
+		{"too few bits", "a", Read, strings.NewReader("0123456789"), "read random bits: unexpected EOF", ""},
+		{"no bits", "a", Read, iotest.ErrReader(broken), "read random bits: broken", ""},
+		{"a prefix with a space", "a", Read, rand.Reader, faultPrefix, "a b"},
+		{"a prefix with a line end", "a", Read, rand.Reader, faultPrefix, "a.\n"},
+		{"a reserved prefix", "a", Read, rand.Reader, faultPrefix, "batch"},
+		{"a token's prefix as prefix", "a", Read, rand.Reader, faultPrefix, "chr_"},
+		{"an admin with a prefix", "a", Admin, rand.Reader, faultAdmin, "a."},
 	} {
 		t.Run(c.about, func(t *testing.T) {
-			token, line, err := Generate(c.name, c.role, c.random)
+			token, line, err := Generate(c.name, c.role, c.prefix, c.random)
 			if err == nil || err.Error() != c.want {
 				t.Errorf("error %v, want %s", err, c.want)
 			}

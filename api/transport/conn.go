@@ -31,6 +31,7 @@ type conn struct {
 	refusal error  // how reading ends once out is empty
 	// cleared says that Config.Authorize has let pass the request that is being handed over.
 	cleared bool
+	prefix  string // of Config.Authorize, for the request whose body was held last
 
 	fresh      bool   // no request has arrived whole yet; for the goroutine that reads
 	countedFor client // the client that this fresh connection counts for; server.mu guards countedFor
@@ -224,7 +225,7 @@ func (c *conn) receiveBody() (held bool, err error) {
 		c.phase, c.left = phaseBody, c.head.length
 		return false, nil
 	}
-	if err := c.server.authorize(c.head.method, c.head.onlyAuthorization()); err != nil {
+	if c.prefix, err = c.server.authorize(c.head.method, c.head.onlyAuthorization()); err != nil {
 		return false, err
 	}
 	if chunked {
@@ -266,8 +267,11 @@ func (c *conn) Close() error {
 }
 
 // Cleared reports whether Config.Authorize has let pass the last request on c, a connection of a
-// Server.
-func Cleared(c net.Conn) bool {
+// Server, and returns the prefix that Authorize has given the request.
+func Cleared(c net.Conn) (prefix string, cleared bool) {
 	own, is := c.(*conn)
-	return is && own.cleared
+	if !is || !own.cleared {
+		return "", false
+	}
+	return own.prefix, true
 }

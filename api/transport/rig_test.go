@@ -31,7 +31,7 @@ func (silence) Printf(string, ...any) {}
 func newRig(limits Limits, registry prometheus.Registerer) *rig {
 	r := &rig{before: func() {}}
 	r.Server = New(&fasthttp.Server{Handler: r.handle, NoDefaultServerHeader: true, Logger: silence{}}, Config{
-		Limits: limits.WithDefaults(), Metrics: NewMetrics(registry), Authorize: func([]byte, []byte) error { return r.denied },
+		Limits: limits.WithDefaults(), Metrics: NewMetrics(registry), Authorize: func([]byte, []byte) (string, error) { return "", r.denied },
 	})
 	return r
 }

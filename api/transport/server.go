@@ -69,8 +69,9 @@ type Config struct {
 	Metrics *Metrics
 	// Authorize decides, by the method and the header Authorization, about a request whose body
 	// would be held. Authorize is called before any of the body is held: otherwise strangers could
-	// fill all the room for bodies. The error is a wire.Problem. Authorize must be set.
-	Authorize func(method, authorization []byte) error
+	// fill all the room for bodies. The prefix is what Cleared returns. The error is a wire.Problem.
+	// Authorize must be set.
+	Authorize func(method, authorization []byte) (prefix string, err error)
 }
 
 // Server has a fasthttp.Server serve connections, bounds the connections and reads them strictly. A
@@ -78,7 +79,7 @@ type Config struct {
 type Server struct {
 	http      *fasthttp.Server
 	limits    Limits
-	authorize func(method, authorization []byte) error
+	authorize func(method, authorization []byte) (string, error)
 	budget    budget
 	metrics   *Metrics
 

@@ -14,8 +14,10 @@ type LettersView struct {
 	Letters []LetterView `json:"letters"`
 	// Next is the cursor of the next page, "" at the end. A page may be short, or empty, though
 	// more letters follow.
-	Next      string   `json:"next,omitempty"`
-	Total     int64    `json:"total"`               // all letters, not only the letters that match the query
+	Next string `json:"next,omitempty"`
+	// Total counts all letters, not only the letters that match the query. A reader of some letters alone
+	// gets no Total.
+	Total     *int64   `json:"total,omitempty"`
 	Unreached []string `json:"unreached,omitempty"` // shards whose letters are missing in the page and in Total
 }
 
@@ -62,7 +64,7 @@ type RefusedLetter struct {
 
 // ViewLetters is a page as the list shows the page.
 func ViewLetters(page *store.LetterPage) LettersView {
-	view := LettersView{Letters: make([]LetterView, len(page.Letters)), Next: page.Next, Total: page.Total, Unreached: page.Unreached}
+	view := LettersView{Letters: make([]LetterView, len(page.Letters)), Next: page.Next, Total: &page.Total, Unreached: page.Unreached}
 	for i := range page.Letters {
 		view.Letters[i] = viewLetter(&page.Letters[i])
 	}

@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"io"
+	"strings"
 
 	"chronos/api/tokens"
 	"chronos/cmd/internal/environment"
@@ -13,8 +14,8 @@ import (
 const usage = `chronos runs a node of the timer service.
 
   chronos           run a node until SIGTERM or Ctrl-C
-  chronos token     make a token for CHRONOS_TOKENS_FILE: chronos token NAME ROLES,
-                    where ROLES are some of read,write,admin
+  chronos token     make a token for CHRONOS_TOKENS_FILE: chronos token NAME ROLES [prefix=PREFIX],
+                    where ROLES are some of read,write,admin; with a prefix for the timers alone whose ids begin with PREFIX
   chronos topology  show or change which Redis instances there are:
                     chronos topology show [--watch] | add NAME URL | drain NAME | remove NAME [--force]
   chronos dead      show the dead letters, fire them again, delete them:
@@ -49,8 +50,12 @@ func command(args []string, out, errs io.Writer) int {
 // makeToken makes a token. The token goes to errs. Only the token's line for the tokens
 // file goes to out, so that a user can append out to the file.
 func makeToken(args []string, out, errs io.Writer) int {
-	if len(args) != 2 {
-		_, _ = fmt.Fprint(errs, "chronos: chronos token NAME ROLES makes a token; ROLES are some of read,write,admin\n")
+	prefix, given := "", false
+	if len(args) == 3 {
+		prefix, given = strings.CutPrefix(args[2], "prefix=")
+	}
+	if given && prefix == "" || len(args) != 2 && !given {
+		_, _ = fmt.Fprint(errs, "chronos: chronos token NAME ROLES [prefix=PREFIX] makes a token; ROLES are some of read,write,admin\n")
 		return 2
 	}
 	role, err := tokens.ParseRoles(args[1])
@@ -58,7 +63,7 @@ func makeToken(args []string, out, errs io.Writer) int {
 		_, _ = fmt.Fprintln(errs, "chronos:", err)
 		return 2
 	}
-	token, line, err := tokens.Generate(args[0], role, rand.Reader)
+	token, line, err := tokens.Generate(args[0], role, prefix, rand.Reader)
 	if err != nil {
 		_, _ = fmt.Fprintln(errs, "chronos:", err)
 		return 2

@@ -34,6 +34,22 @@ func TestTokenCommand(t *testing.T) {
 	}
 }
 
+func TestTokenCommandWithPrefix(t *testing.T) {
+	t.Parallel()
+	var out, errs strings.Builder
+	if status := command([]string{"token", "orders", "write", "prefix=orders."}, &out, &errs); status != 0 {
+		t.Fatalf("status %d: %s", status, errs.String())
+	}
+	set, err := tokens.Parse([]byte(out.String()))
+	if err != nil {
+		t.Fatalf("standard output is no tokens file: %v\n%s", err, out.String())
+	}
+	token := regexp.MustCompile(`chr_[\w-]{43}\b`).FindString(errs.String())
+	if got := set.Check([]byte("Bearer "+token), tokens.Write, time.Now()); got.Outcome != tokens.OK || got.Prefix != "orders." {
+		t.Errorf("%+v, want the prefix orders.", got)
+	}
+}
+
 func TestHelpTellsTheConfiguration(t *testing.T) {
 	t.Parallel()
 	var out, errs strings.Builder
@@ -44,7 +60,9 @@ func TestHelpTellsTheConfiguration(t *testing.T) {
 
 func TestCommandMistakes(t *testing.T) {
 	t.Parallel()
-	for _, args := range []string{"token", "token orders", "token orders root", "token or\tders read", "token orders read more", "tokens", "start"} {
+	for _, args := range []string{"token", "token orders", "token orders root", "token or\tders read", "token orders read more", "token orders read prefix=", "token orders read prefix=a/b",
+		"token orders read prefix=batch", "token orders admin prefix=a.", "token orders read orders.", "token orders read prefix=a. prefix=b.", "token orders read rate=5",
+		"tokens", "start"} {
 		var out, errs strings.Builder
 		if status := command(strings.Split(args, " "), &out, &errs); status != 2 || out.Len() != 0 || !strings.HasPrefix(errs.String(), "chronos: ") {
 			t.Errorf("%s: status %d, out %q, errors %q", args, status, out.String(), errs.String())

@@ -196,7 +196,11 @@ func listDead(ctx context.Context, order *deadOrder, node remote, out, errs io.W
 		}
 	}
 	_ = w.Flush() // fails only if the reader of the output has gone
-	_, _ = fmt.Fprintf(out, "\n%d of %d dead letters\n", shown, view.Total)
+	all := ""
+	if view.Total != nil { // a token with a prefix is not told
+		all = fmt.Sprintf(" of %d", *view.Total)
+	}
+	_, _ = fmt.Fprintf(out, "\n%d%s dead letters\n", shown, all)
 	if view.Next != "" {
 		_, _ = fmt.Fprintln(errs, "there may be more: --limit shows more of them")
 	}

@@ -51,9 +51,9 @@ type Placement interface {
 	HintOf(shard string) timer.Hint
 	// Hinted returns the shards that the filter may mean.
 	Hinted(hint timer.Hint) []string
-	// NewKey makes a key for a timer whose client chose no key. Timers with keys from successive
-	// calls may cost less.
-	NewKey() (string, error)
+	// NewKey makes a key that begins with prefix, for a timer whose client chose no key. A prefix has at
+	// most 64 of the characters of keys. Timers with keys from successive calls may cost less.
+	NewKey(prefix string) (string, error)
 }
 
 // Other is a place where a copy of a timer belonged before the shards changed, or will

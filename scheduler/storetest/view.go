@@ -27,7 +27,10 @@ var _ store.Store = (*view)(nil)
 // aliveFor is how long an announcement counts.
 const aliveFor = 3 * time.Second
 
-func (v *view) NewKey() (string, error) { return timer.NewKey() }
+func (v *view) NewKey(prefix string) (string, error) {
+	key, err := timer.NewKey()
+	return prefix + key, err
+}
 
 // byShard calls do in parallel for every shard that some of the n items are on, with the items' indexes.
 func byShard(n int, shard func(i int) string, do func(name string, indexes []int)) {

@@ -24,6 +24,9 @@ type Creation struct {
 	// IdempotencyKey makes the creation repeatable with this Body; "" for a plain creation.
 	IdempotencyKey string
 	Body           []byte
+	// Prefix begins the key of the timer, before the part that chronos chooses or makes of the idempotency
+	// key; "" for none. Prefix and that part must be a valid key together.
+	Prefix string
 
 	// Receipt and Err are the answer. A creation that already has an Err is left alone.
 	Receipt Receipt

@@ -37,7 +37,13 @@ func commandOf(t *testing.T, node *nodeProcess, args ...string) *exec.Cmd {
 	return command
 }
 
-func listed(t *testing.T, node *nodeProcess, args ...string) (page wire.LettersView) {
+// deadPage is a page for a token that may see all dead letters.
+type deadPage struct {
+	Letters []wire.LetterView
+	Total   int64
+}
+
+func listed(t *testing.T, node *nodeProcess, args ...string) (page deadPage) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(dead(t, node, append([]string{"list", "--json"}, args...)...)), &page); err != nil {
 		t.Fatal(err)

@@ -24,7 +24,13 @@ import (
 // newToken is a token and the token's line of the file.
 func newToken(t *testing.T, name string, role tokens.Role) (token, line string) {
 	t.Helper()
-	made, line, err := tokens.Generate(name, role, rand.Reader)
+	return newTokenWithin(t, name, role, "")
+}
+
+// newTokenWithin is newToken for a token with a prefix.
+func newTokenWithin(t *testing.T, name string, role tokens.Role, prefix string) (token, line string) {
+	t.Helper()
+	made, line, err := tokens.Generate(name, role, prefix, rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -228,7 +228,9 @@ func (cl *client) deletion(id timer.ID) request {
 	cond, asks := cl.condition(id, false)
 	return request{
 		history.Operation{Kind: history.Delete, ID: id.String(), Key: id.Key, If: asks}, id,
-		func(ctx context.Context, s *scheduler.Scheduler) (timer.Receipt, error) { return s.DeleteIf(ctx, id, cond) },
+		func(ctx context.Context, s *scheduler.Scheduler) (timer.Receipt, error) {
+			return s.DeleteIf(ctx, id, cond)
+		},
 	}
 }
 

@@ -48,7 +48,7 @@ type file struct {
 // Make makes a token for the admin listener at address, and writes the token to a file in
 // each directory. The caller must call Remove.
 func Make(address net.Addr, dirs ...Dir) (_ *Token, err error) {
-	token, line, err := tokens.Generate(Name, tokens.Admin, rand.Reader)
+	token, line, err := tokens.Generate(Name, tokens.Admin, "", rand.Reader)
 	if err != nil {
 		return nil, fmt.Errorf("make token: %w", err)
 	}
