@@ -23,6 +23,7 @@ type Store interface {
 	Copies
 	Leases
 	Membership
+	Pausing
 	Sweeping
 	GivingUp
 	Listing
@@ -88,6 +89,8 @@ type Announced struct {
 	// ahead of this node's clock does not count. The clock of a node that is gone has stood
 	// still since the node's last announcement.
 	Fastest time.Time
+	// Decisions are the decisions about destinations that the shard keeps, in no order.
+	Decisions []Decision
 }
 
 // LiveNode is a node that works on a shard.
