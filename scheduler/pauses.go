@@ -15,55 +15,42 @@ import (
 	"chronos/scheduler/timing"
 )
 
-// Pausing is what became of a decision about a destination.
-type Pausing struct {
-	Destination string    // by its one name
-	Until       time.Time // the end of the pause; zero after a resume
-	Untold      []string  // the shards that could not be told, by name
-}
-
-// DestinationView is a destination with a limit, with a pause, or with callbacks under way.
-type DestinationView struct {
-	destinations.View
-	InFlight int // callbacks of this node under way, and callbacks about to begin
-}
-
 // maxBusy is how many destinations without a limit and without a pause Destinations lists.
 const maxBusy = 100
 
 // Pause has all nodes leave the timers of a destination in Redis until an instant, at most 24 h
 // ahead. The nodes hear of the pause within 2 s. Errors: *InvalidError, destinations.ErrFull,
 // ErrOvertaken, ErrUnavailable if no shard could be told.
-func (s *Scheduler) Pause(ctx context.Context, destination string, until time.Time) (Pausing, error) {
+func (s *Scheduler) Pause(ctx context.Context, destination string, until time.Time) (destinations.Pausing, error) {
 	const pointer = "/until"
 	switch ahead := until.Sub(s.config.Wall()); {
 	case ahead <= 0:
-		return Pausing{}, timer.Invalid(pointer, "until-range", "until is over; give an instant up to 24 hours ahead")
+		return destinations.Pausing{}, timer.Invalid(pointer, "until-range", "until is over; give an instant up to 24 hours ahead")
 	case ahead > timing.MaxPause:
-		return Pausing{}, timer.Invalid(pointer, "until-range", "until is over 24 hours ahead; give an earlier instant, and pause again later")
+		return destinations.Pausing{}, timer.Invalid(pointer, "until-range", "until is over 24 hours ahead; give an earlier instant, and pause again later")
 	}
 	return s.decide(ctx, destination, until.Truncate(time.Millisecond).UTC())
 }
 
 // Resume ends the pause of a destination, if the destination is paused. Errors as Pause.
-func (s *Scheduler) Resume(ctx context.Context, destination string) (Pausing, error) {
+func (s *Scheduler) Resume(ctx context.Context, destination string) (destinations.Pausing, error) {
 	return s.decide(ctx, destination, time.Time{})
 }
 
 // maxDecideRounds is how often a decision is made that other decisions overtake.
 const maxDecideRounds = 3
 
-func (s *Scheduler) decide(ctx context.Context, text string, until time.Time) (Pausing, error) {
+func (s *Scheduler) decide(ctx context.Context, text string, until time.Time) (destinations.Pausing, error) {
 	book := s.config.Destinations
 	name, err := book.Parse(text)
 	if err != nil {
-		return Pausing{}, timer.Invalid("/destination", "destination-malformed", "the destination %v", err)
+		return destinations.Pausing{}, timer.Invalid("/destination", "destination-malformed", "the destination %v", err)
 	}
 	d := store.Decision{Destination: name, Until: until}
 	for range maxDecideRounds {
 		d.Stamp = max(s.shards.NextVersion(), book.Known(name).Stamp+1)
 		heard := s.tellAll(ctx, d)
-		result := Pausing{Destination: name, Until: until}
+		result := destinations.Pausing{Destination: name, Until: until}
 		kept, overtaken, refused := 0, false, false
 		for _, h := range heard {
 			switch {
@@ -87,11 +74,11 @@ func (s *Scheduler) decide(ctx context.Context, text string, until time.Time) (P
 		case kept > 0:
 			return result, nil
 		case refused:
-			return Pausing{}, destinations.ErrFull
+			return destinations.Pausing{}, destinations.ErrFull
 		}
-		return Pausing{}, fmt.Errorf("%w: no shard could be told", timer.ErrUnavailable)
+		return destinations.Pausing{}, fmt.Errorf("%w: no shard could be told", timer.ErrUnavailable)
 	}
-	return Pausing{}, timer.ErrOvertaken
+	return destinations.Pausing{}, timer.ErrOvertaken
 }
 
 // toldShard is a shard's answer to a decision.
@@ -130,18 +117,19 @@ func (s *Scheduler) tellOne(ctx context.Context, sh *shard.Shard, d store.Decisi
 
 // Destinations lists the destinations with a limit in this node's file or with a pause, and those with
 // the most callbacks of this node under way, at most 100, by name.
-func (s *Scheduler) Destinations() []DestinationView {
+func (s *Scheduler) Destinations() []destinations.View {
 	inFlight := s.dispatch.InFlight()
-	var all, busy []DestinationView
+	var all, busy []destinations.View
 	for _, v := range s.config.Destinations.Views() {
-		all = append(all, DestinationView{v, inFlight[v.Destination]})
+		v.InFlight = inFlight[v.Destination]
+		all = append(all, v)
 		delete(inFlight, v.Destination)
 	}
 	for name, n := range inFlight {
-		busy = append(busy, DestinationView{destinations.View{Destination: name}, n})
+		busy = append(busy, destinations.View{Destination: name, InFlight: n})
 	}
-	slices.SortFunc(busy, func(a, b DestinationView) int { return b.InFlight - a.InFlight })
+	slices.SortFunc(busy, func(a, b destinations.View) int { return b.InFlight - a.InFlight })
 	all = append(all, busy[:min(len(busy), maxBusy)]...)
-	slices.SortFunc(all, func(a, b DestinationView) int { return strings.Compare(a.Destination, b.Destination) })
+	slices.SortFunc(all, func(a, b destinations.View) int { return strings.Compare(a.Destination, b.Destination) })
 	return all
 }

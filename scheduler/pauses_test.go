@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"chronos/scheduler"
 	"chronos/scheduler/destinations"
 	"chronos/scheduler/settings"
 	"chronos/scheduler/store"
@@ -16,7 +15,7 @@ import (
 )
 
 // pauseFor pauses the limited destination by node i.
-func (c *cluster) pauseFor(i int, d time.Duration) scheduler.Pausing {
+func (c *cluster) pauseFor(i int, d time.Duration) destinations.Pausing {
 	c.Helper()
 	p, err := c.nodes[i].Pause(c.Context(), limited, time.Now().Add(d))
 	if err != nil {
@@ -25,7 +24,7 @@ func (c *cluster) pauseFor(i int, d time.Duration) scheduler.Pausing {
 	return p
 }
 
-func (c *cluster) resume(i int) scheduler.Pausing {
+func (c *cluster) resume(i int) destinations.Pausing {
 	c.Helper()
 	p, err := c.nodes[i].Resume(c.Context(), limited)
 	if err != nil {

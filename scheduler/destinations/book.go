@@ -55,6 +55,14 @@ type View struct {
 	Destination string
 	Limit       Limit     // zero without a limit
 	Until       time.Time // the end of the pause; zero without a pause
+	InFlight    int       // callbacks of this node under way, and about to begin
+}
+
+// Pausing is what became of an operator's decision about a destination.
+type Pausing struct {
+	Destination string    // by its one name
+	Until       time.Time // the end of the pause; zero after a resume
+	Untold      []string  // the shards that could not be told, by name
 }
 
 // Book has the limits and the decisions about destinations that this node knows. Book is safe for
