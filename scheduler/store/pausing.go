@@ -1,7 +1,6 @@
 package store
 
 import (
-	"context"
 	"time"
 
 	"chronos/scheduler/timer"
@@ -17,17 +16,6 @@ const (
 	// MaxDestination is the longest name of a destination, in bytes.
 	MaxDestination = 300
 )
-
-// Pausing keeps the decisions of operators about destinations. Every shard keeps the decisions that
-// the shard has heard of; Membership.Beat returns the decisions.
-type Pausing interface {
-	// Decide has the shard keep the decisions, and returns for each decision the latest decision
-	// that the shard has about the destination. A zero Decision says that the shard has refused
-	// the decision: too many pauses are in force, the shard has too many decisions, or the stamp is
-	// older than timing.DecisionLife or more than timing.MaxClockAhead ahead. The error wraps
-	// timer.ErrUnavailable.
-	Decide(ctx context.Context, shard string, decisions []Decision) ([]Decision, error)
-}
 
 // Decision is what an operator has decided about a destination: a pause, or the end of a pause.
 type Decision struct {
