@@ -6,7 +6,10 @@ import (
 	"time"
 
 	"chronos/scheduler/destinations"
+	"chronos/scheduler/flow"
+	"chronos/scheduler/settings"
 	"chronos/scheduler/timing"
+	"chronos/scheduler/wheel"
 )
 
 // instants is a heap of instants, each with a claim.
@@ -17,10 +20,10 @@ type claimAt struct {
 	c  *claim
 }
 
-func (h instants) Len() int           { return len(h) }
-func (h instants) Less(i, j int) bool { return h[i].at.Before(h[j].at) }
-func (h instants) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *instants) Push(x any)        { *h = append(*h, x.(claimAt)) } //nolint:errcheck,forcetypeassert // nothing else is pushed
+func (h *instants) Len() int           { return len(*h) }
+func (h *instants) Less(i, j int) bool { return (*h)[i].at.Before((*h)[j].at) }
+func (h *instants) Swap(i, j int)      { (*h)[i], (*h)[j] = (*h)[j], (*h)[i] }
+func (h *instants) Push(x any)         { *h = append(*h, x.(claimAt)) } //nolint:errcheck,forcetypeassert // nothing else is pushed
 func (h *instants) Pop() any {
 	last := (*h)[len(*h)-1]
 	*h = (*h)[:len(*h)-1]
@@ -118,6 +121,31 @@ func TestFewClaimsWaitForTheirTurns(t *testing.T) {
 	}
 	if n := take("http://e:80", 1000); n != 0 || g.waiting != 16 {
 		t.Errorf("%d claims of a fifth destination wait, %d in all; want 0 and 16", n, g.waiting)
+	}
+}
+
+// TestAClaimThatWaitsForItsTurnTakesNoRoom: a claim in the wheel for its turn takes no room from the
+// claims of other destinations, as a claim that waits for a slot takes none.
+func TestAClaimThatWaitsForItsTurnTakesNoRoom(t *testing.T) {
+	book := destinations.NewBook(nil)
+	book.Limit(map[string]destinations.Limit{"http://a:80": {Rate: 10, Burst: 1}})
+	config := &settings.Config{Destinations: book}
+	d := &Dispatcher{config: config, slots: newSlots(64), gate: newGate(64), wheel: wheel.New[turn](time.Now()), metrics: newMetrics(book)}
+	l := &lane{d: d, credit: flow.NewCredit(64), settlements: flow.NewQueue[*claim]()}
+	l.credit.Take(2)
+	before := l.credit.Left()
+	first, second := &claim{lane: l, destination: "http://a:80", weight: 1}, &claim{lane: l, destination: "http://a:80", weight: 1}
+	if !d.admit(book.Rules(), first) || l.credit.Left() != before {
+		t.Fatalf("the first claim waits for its turn, or has changed the room by %d", l.credit.Left()-before)
+	}
+	if d.admit(book.Rules(), second) || !second.awaitsTurn || l.credit.Left() != before+1 {
+		t.Fatalf("the second claim waits %t, and has changed the room by %d; want true and 1", second.awaitsTurn, l.credit.Left()-before)
+	}
+	if !d.admit(book.Rules(), second) || l.credit.Left() != before || d.gate.waiting != 0 {
+		t.Errorf("after its wait the second claim has changed the room by %d, %d claims wait", l.credit.Left()-before, d.gate.waiting)
+	}
+	if !d.admit(book.Rules(), second) {
+		t.Error("a claim that has its turn needs another")
 	}
 }
 
