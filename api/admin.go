@@ -37,6 +37,8 @@ type AdminConfig struct {
 	Topology Topology
 	// Letters are the dead letters under /dead; nil for none.
 	Letters Letters
+	// Destinations are shown, paused and resumed under /destinations; nil for none.
+	Destinations Destinations
 	// Resync answers requests for resynchronisation, as Server.Resynchronisation does; nil for
 	// none.
 	Resync http.Handler
@@ -46,8 +48,8 @@ type AdminConfig struct {
 	Log *slog.Logger
 }
 
-// Admin answers the admin listener: /livez, /readyz, /metrics, /openapi.yaml, /topology, /dead and
-// the requests for resynchronisation. Under /debug/pprof/ are the profiles of net/http/pprof, at
+// Admin answers the admin listener: /livez, /readyz, /metrics, /openapi.yaml, /topology, /dead,
+// /destinations and the requests for resynchronisation. Under /debug/pprof/ are the profiles of net/http/pprof, at
 // most 30 s long. Admin is safe for concurrent use.
 type Admin struct{ server *http.Server }
 
@@ -66,6 +68,9 @@ func NewAdmin(cfg AdminConfig) *Admin {
 	}
 	if cfg.Letters != nil {
 		serveLetters(mux, by, cfg.Letters)
+	}
+	if cfg.Destinations != nil {
+		serveDestinations(mux, by, cfg.Destinations)
 	}
 	if cfg.Resync != nil {
 		serveResync(mux, by, cfg.Resync)

@@ -6,8 +6,10 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"chronos/api/wire"
+	"chronos/scheduler/destinations"
 
 	"github.com/valyala/fasthttp"
 )
@@ -16,13 +18,14 @@ import (
 type change struct {
 	method, path, query string
 	shard               string // that the body names, "" for none
+	destination, until  string // that is paused or resumed, and the end of the pause; "" for none
 	token, address      string // the token's name, and the operator's address
 	status              int    // of the answer
 }
 
 func (c *change) log(to *slog.Logger) {
 	args := []any{"method", c.method, "path", c.path}
-	for _, more := range [][2]string{{"query", c.query}, {"shard", c.shard}} {
+	for _, more := range [][2]string{{"query", c.query}, {"shard", c.shard}, {"destination", c.destination}, {"until", c.until}} {
 		if more[1] != "" {
 			args = append(args, more[0], more[1])
 		}
@@ -53,6 +56,18 @@ type changeKey struct{}
 func noteShard(ctx context.Context, name string) {
 	if c, is := ctx.Value(changeKey{}).(*change); is {
 		c.shard = wire.Printable(name)
+	}
+}
+
+// notePausing notes the destination that is paused or resumed for the log.
+func notePausing(ctx context.Context, p *destinations.Pausing) {
+	c, is := ctx.Value(changeKey{}).(*change)
+	if !is {
+		return
+	}
+	c.destination = wire.Printable(p.Destination)
+	if !p.Until.IsZero() {
+		c.until = p.Until.Format(time.RFC3339)
 	}
 }
 

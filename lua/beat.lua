@@ -1,16 +1,19 @@
 -- Kind:    node
 -- Does:    announces a node, the time of the node's clock, and the shards that the node lacks. Forgets nodes without an
 --          announcement for dead_after. Drops announcements with a time in the future: no node announces a future time
--- KEYS:    nodes clocks
--- ARGV:    node dead_after_ms clock_ms max_ahead_ms lacks
+--          Forgets decisions about destinations that are older than keep_ms, or can't be read
+-- KEYS:    nodes clocks pauses
+-- ARGV:    node dead_after_ms clock_ms max_ahead_ms lacks keep_ms
 --          (lacks: the shards that the node does not reach, with commas between the names; - for no shard)
 -- Returns: now_us, the age in ms of the latest earlier announcement (-1 without an earlier announcement), the time in ms
---          of the fastest clock (clocks more than max_ahead ahead of clock_ms don't count), then for each live
---          node, the announced node included: id, lacks
--- Cost:    O(nodes)
+--          of the fastest clock (clocks more than max_ahead ahead of clock_ms don't count), the decisions about
+--          destinations in one text, "destination stamp until_ms" with spaces between the decisions, then for each live node, the
+--          announced node included: id, lacks
+-- Cost:    O(nodes + decisions)
 -- Twice:   safe: the second call announces again
-local nodes, clocks = KEYS[1], KEYS[2]
+local nodes, clocks, pauses = KEYS[1], KEYS[2], KEYS[3]
 local node, dead_after_ms, clock_ms, max_ahead_ms, lacks = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5]
+local keep_ms = tonumber(ARGV[6])
 
 redis.call('ZREMRANGEBYSCORE', nodes, '(' .. int(now_ms), '+inf')
 local latest = redis.call('ZRANGE', nodes, -1, -1, 'WITHSCORES')
@@ -33,7 +36,19 @@ for i = 1, #said, 2 do
   if math.abs(age_ms) > dead_after_ms and (broken or shows_ms <= clock_ms) then redis.call('HDEL', clocks, said[i]) end
 end
 
-local reply = { now_us, latest[2] and int(now_ms - tonumber(latest[2])) or '-1', int(fastest_ms) }
+-- A decision stays after the end of the pause: a shard that was away may come back with an earlier decision.
+local decisions, kept = {}, redis.call('HGETALL', pauses)
+for i = 1, #kept, 2 do
+  local stamp, ends_ms = string.match(kept[i + 1], '^(%x+) (%d+)')
+  local made_ms = stamp and #stamp == 16 and tonumber(string.sub(stamp, 1, 12), 16)
+  if not made_ms or #ends_ms > 15 or string.find(kept[i], '%s') or made_ms > now_ms + max_ahead_ms or made_ms < now_ms - keep_ms then
+    redis.call('HDEL', pauses, kept[i])
+  else
+    decisions[#decisions + 1] = kept[i] .. ' ' .. stamp .. ' ' .. ends_ms
+  end
+end
+
+local reply = { now_us, latest[2] and int(now_ms - tonumber(latest[2])) or '-1', int(fastest_ms), table.concat(decisions, ' ') }
 for _, id in ipairs(redis.call('ZRANGE', nodes, 0, -1)) do
   reply[#reply + 1], reply[#reply + 2] = id, lacked[id] or '-'
 end

@@ -33,8 +33,8 @@ func TestScriptsAreTheFiles(t *testing.T) {
 	if diff := cmp.Diff(want, Scripts()); diff != "" {
 		t.Errorf("Scripts differ from the files (-want +got):\n%s", diff)
 	}
-	if len(want) != 14 {
-		t.Errorf("%d scripts, want merge, claim, fire, settle, ask, read, list, beat, topology, sweep, letters, prune, tally and recount", len(want))
+	if len(want) != 15 {
+		t.Errorf("%d scripts, want merge, claim, fire, settle, ask, read, list, beat, topology, sweep, letters, prune, tally, recount and pause", len(want))
 	}
 }
 
@@ -565,11 +565,11 @@ func (c *checker) checkCommands(body []ast.Stmt) {
 			c.fault("kind is %s, and the script writes nothing", c.kind)
 		}
 	case "node": // touches no timer
-		if !slices.Equal(c.keys, []string{"nodes", "clocks"}) {
-			c.fault("kind is node: its keys are nodes and clocks")
+		if !slices.Equal(c.keys, []string{"nodes", "clocks", "pauses"}) {
+			c.fault("kind is node: its keys are nodes, clocks and pauses")
 		}
-	case "topology", "sweep":
-		key := map[string]string{"topology": "topology", "sweep": "swept"}[c.kind]
+	case "topology", "sweep", "pauses":
+		key := map[string]string{"topology": "topology", "sweep": "swept", "pauses": "pauses"}[c.kind]
 		if !slices.Equal(c.keys, []string{key}) {
 			c.fault("kind is %s: its only key is %s", c.kind, key)
 		}
@@ -578,7 +578,7 @@ func (c *checker) checkCommands(body []ast.Stmt) {
 			c.fault("kind is letters: its only key is dead")
 		}
 	default:
-		c.fault("kind is %q, want merge, leased, read, node, topology, sweep or letters", c.kind)
+		c.fault("kind is %q, want merge, leased, read, node, topology, sweep, pauses or letters", c.kind)
 	}
 }
 

@@ -84,6 +84,10 @@ func TestFullServer(t *testing.T) {
 	if said, err := s.Beat(t.Context(), "a", store.Announcement{Clock: time.Now()}); err != nil || len(said.Nodes) != 1 {
 		t.Errorf("announce in full memory: %v, %v", said.Nodes, err)
 	}
+	paused := store.Decision{Destination: "http://receiver:80", Stamp: timer.VersionAt(time.Now(), 1), Until: time.Now().Add(time.Hour)}
+	if latest, err := s.Decide(t.Context(), "a", []store.Decision{paused}); err != nil || latest[0].Stamp != paused.Stamp {
+		t.Errorf("pause in full memory: %+v, %v", latest, err)
+	}
 	outcomesToldInFullMemory(t, s)
 	outcomes := map[string]store.Outcome{
 		"once": store.OutcomeDone, "every": store.OutcomeNext, "again": store.OutcomeAgain, "dead": store.OutcomeDead,

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"chronos/scheduler/store"
+	"chronos/scheduler/timer"
 	"chronos/scheduler/timing"
 	"chronos/scheduler/verify/testkit"
 )
@@ -151,6 +152,55 @@ func TestUnreadableClocksHinderNobody(t *testing.T) {
 		want := []string{"behind", "much", "node", "of one that came before the shard's was set back", "of one that is gone"}
 		if left = slices.DeleteFunc(left, func(of string) bool { return of == "more than a number" }); err != nil || !slices.Equal(left, want) {
 			t.Errorf("left is what %q said, %v; want %q", left, err, want)
+		}
+	})
+}
+
+// Whatever somebody has written among the decisions about destinations, a heartbeat tells of the readable decisions
+// alone, and the rest is removed.
+func TestHostileDecisionsAreForgotten(t *testing.T) {
+	t.Parallel()
+	onBothRedis(t, func(t *testing.T, shard *testRedis, s *Store) {
+		now, err := shard.client.Time(t.Context()).Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		stamp := func(ago time.Duration) string { return timer.VersionAt(now.Add(-ago), 7).String() }
+		const good, old = "http://good:80", "http://kept:80"
+		said := map[string]string{
+			good: stamp(0) + " 2000000000000", old: stamp(timing.DecisionLife-time.Minute) + " 0 words of a later chronos",
+			"http://older:80": stamp(timing.DecisionLife+time.Minute) + " 2000000000000", "http://ahead:80": stamp(-timing.MaxClockAhead-time.Minute) + " 2000000000000",
+			"http://a b:80": stamp(0) + " 2000000000000", "": stamp(0), "http://word:80": "s3cret", "http://nothing:80": "", "http://short:80": "12 13",
+			"http://long:80": stamp(0) + "0 13", "http://letters:80": "zzzzzzzzzzzzzzzz 13", "http://negative:80": stamp(0) + " -1", "http://huge:80": stamp(0) + " " + strings.Repeat("9", 400),
+		}
+		if err := shard.client.HSet(t.Context(), pausesKey("http"), said).Err(); err != nil {
+			t.Fatal(err)
+		}
+		heard, err := s.Beat(t.Context(), "a", store.Announcement{Clock: now})
+		if err != nil || len(heard.Nodes) != 1 {
+			t.Fatalf("beat: %+v, %v", heard, err)
+		}
+		var names []string
+		for _, d := range heard.Decisions {
+			names = append(names, d.Destination)
+		}
+		slices.Sort(names)
+		if want := []string{good, old}; !slices.Equal(names, want) {
+			t.Errorf("heard of %q, want %q", names, want)
+		}
+		left, err := shard.client.HLen(t.Context(), pausesKey("http")).Result()
+		if err != nil || left != 2 {
+			t.Errorf("%d decisions are left, %v; want 2", left, err)
+		}
+		if err := shard.client.HSet(t.Context(), pausesKey("http"), strings.Repeat("x", store.MaxDestination+1), stamp(0)+" 2000000000000").Err(); err != nil {
+			t.Fatal(err)
+		}
+		if heard, err := s.Beat(t.Context(), "a", store.Announcement{Clock: now}); err != nil || len(heard.Decisions) != 2 {
+			t.Errorf("heard of %d decisions, %v; want none with a name that is too long", len(heard.Decisions), err)
+		}
+		d := store.Decision{Destination: good, Stamp: timer.VersionAt(now, 8)}
+		if latest, err := s.Decide(t.Context(), "a", []store.Decision{d}); err != nil || latest[0].Stamp != d.Stamp {
+			t.Errorf("decide: %+v, %v", latest, err)
 		}
 	})
 }

@@ -22,6 +22,10 @@ func nodesKey(lane string) string { return "chronos:{" + lane + "}:nodes" }
 // time of the announcement by the shard's clock, ms.
 func clocksKey(lane string) string { return "chronos:{" + lane + "}:clocks" }
 
+// pausesKey is the hash of the decisions about destinations that a shard keeps: destination to stamp and end of the
+// pause, ms.
+func pausesKey(lane string) string { return "chronos:{" + lane + "}:pauses" }
+
 // dedicationKey holds the purpose of the deliverer kind's timers on a shard.
 func dedicationKey(lane string) string { return "chronos:lane:" + lane }
 

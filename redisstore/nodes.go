@@ -24,15 +24,18 @@ func (s *Store) Beat(ctx context.Context, name string, own store.Announcement) (
 		return store.Announced{}, err
 	}
 	c := &shard.Call{
-		Script: "beat", Keys: []string{nodesKey(s.lane), clocksKey(s.lane)},
-		Args: []any{s.node, timing.NodeLife.Milliseconds(), own.Clock.UnixMilli(), timing.MaxClockAhead.Milliseconds(), namesOf(own.Lacks)},
+		Script: "beat", Keys: []string{nodesKey(s.lane), clocksKey(s.lane), pausesKey(s.lane)},
+		Args: []any{
+			s.node, timing.NodeLife.Milliseconds(), own.Clock.UnixMilli(), timing.MaxClockAhead.Milliseconds(), namesOf(own.Lacks),
+			timing.DecisionLife.Milliseconds(),
+		},
 	}
 	sh.Eval(ctx, sh.Poll, []*shard.Call{c})
 	said, err := sh.Texts(c)
 	if err != nil {
 		return store.Announced{}, err
 	}
-	if len(said) < 2 || len(said)%2 != 0 {
+	if len(said) < 3 || len(said)%2 != 1 {
 		return store.Announced{}, sh.Unavailable(shard.ErrReply)
 	}
 	gap, gapErr := strconv.ParseInt(said[0], 10, 64)
@@ -42,8 +45,8 @@ func (s *Store) Beat(ctx context.Context, name string, own store.Announcement) (
 	}
 	sh.LeftAlone(record.Milliseconds(gap))
 	sh.Announced(gap < 0)
-	heard := store.Announced{Fastest: time.UnixMilli(shows)}
-	for i := 2; i < len(said); i += 2 {
+	heard := store.Announced{Fastest: time.UnixMilli(shows), Decisions: parseDecisions(said[2], c.NowUs)}
+	for i := 3; i < len(said); i += 2 {
 		heard.Nodes = append(heard.Nodes, store.LiveNode{Name: said[i], Lacks: parseNames(said[i+1])})
 	}
 	return heard, nil

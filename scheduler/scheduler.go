@@ -12,6 +12,7 @@ import (
 
 	"chronos/scheduler/awake"
 	"chronos/scheduler/deadletter"
+	"chronos/scheduler/destinations"
 	"chronos/scheduler/dispatch"
 	"chronos/scheduler/replica"
 	"chronos/scheduler/resync"
@@ -47,6 +48,9 @@ func New(config settings.Config, backend store.Store, deliverer dispatch.Deliver
 	}
 	if config.Awake == nil {
 		config.Awake = awake.Always()
+	}
+	if config.Destinations == nil {
+		config.Destinations = destinations.NewBook(nil)
 	}
 	s := &Scheduler{config: config, store: backend, deliverer: deliverer, log: config.Log}
 	s.shards = shard.New(&s.config, backend)

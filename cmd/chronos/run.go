@@ -29,6 +29,7 @@ import (
 	"chronos/redisstore/endpoint"
 	"chronos/scheduler"
 	"chronos/scheduler/awake"
+	"chronos/scheduler/destinations"
 	"chronos/scheduler/settings"
 	"chronos/scheduler/timer"
 	"chronos/scheduler/webhook"
@@ -65,10 +66,11 @@ type node struct {
 	engine   *scheduler.Scheduler
 	public   *api.Server
 	admin    *api.Admin
-	tokens   *tokens.Keeper    // nil without a file of tokens
-	local    *localtoken.Token // nil with a file of tokens
-	keepDead time.Duration     // how long dead letters are kept
-	listener net.Listener      // of public
+	tokens   *tokens.Keeper       // nil without a file of tokens
+	limits   *destinations.Keeper // nil without a file of destinations
+	local    *localtoken.Token    // nil with a file of tokens
+	keepDead time.Duration        // how long dead letters are kept
+	listener net.Listener         // of public
 	adminAt  net.Listener
 	draining atomic.Bool
 }
@@ -120,7 +122,12 @@ func newNode(ctx context.Context, cfg environment.Node, runtimeDir localtoken.Di
 		return nil, err
 	}
 	engine := engineConfig(cfg, n.id, log, registry)
-	engine.Awake = n.awake
+	engine.Awake, engine.Destinations = n.awake, destinations.NewBook(webhook.ParseDestination)
+	if cfg.DestinationsFile != "" {
+		if n.limits, err = destinations.Open(cfg.DestinationsFile, engine.Destinations, log); err != nil {
+			return nil, fmt.Errorf("CHRONOS_DESTINATIONS_FILE: %w", err)
+		}
+	}
 	if n.engine, err = scheduler.New(engine, n.store, n.client); err != nil {
 		return nil, err
 	}
@@ -136,6 +143,7 @@ func (n *node) serve(cfg environment.Node, shared files, registry *prometheus.Re
 	}
 	admin := api.AdminConfig{
 		Ready: n.ready, Hosts: cfg.AdminHosts, Topology: operator.Operator{Store: n.store}, Letters: n.engine.Letters(n.store), Gatherer: registry, Log: n.log,
+		Destinations: n.engine,
 	}
 	if cfg.Strict {
 		public.Unknown = wire.Strict
@@ -254,6 +262,9 @@ func (n *node) run(ctx context.Context) error {
 	failed := make(chan error, 2)
 	go func() { defer close(fired); n.engine.Run(claiming) }()
 	defer n.keepTokens(ctx)()
+	if n.limits != nil {
+		defer process.Beside(ctx, n.limits.Run)()
+	}
 	unfollow := process.Beside(ctx, n.store.Follow)
 	forgetAddresses := process.Beside(ctx, n.store.KeepAddresses)
 	stopPruning := process.Beside(ctx, func(ctx context.Context) { n.store.PruneLetters(ctx, n.keepDead) })

@@ -25,6 +25,12 @@ type claim struct {
 	waiting bool // for a slot; guarded by slots
 	waits   int  // number of waits for a slot so far; changed only in take
 
+	most       int       // callbacks of the destination under way at a time; 0 for no bound
+	limited    bool      // most was the reason why no slot was free; guarded by slots
+	hasTurn    bool      // of the destination's rate
+	awaitsTurn bool      // in the wheel
+	patience   time.Time // until when a claim that has waited for its turn may wait for a slot; zero for any other claim
+
 	long bool // the callback lasts for long
 
 	other    otherCopy     // what the other copies say

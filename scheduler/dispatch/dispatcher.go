@@ -32,6 +32,7 @@ type Dispatcher struct {
 
 	lanes shard.PerShard[lane]
 	wheel *wheel.Wheel[turn]
+	gate  *gate
 	slots *slots
 
 	pace   *flow.Pace
@@ -44,7 +45,7 @@ type Dispatcher struct {
 func New(config *settings.Config, shards *shard.Registry, copies *replica.Keeper, deliverer Deliverer) *Dispatcher {
 	d := &Dispatcher{
 		config: config, shards: shards, copies: copies, store: shards.Store, deliverer: deliverer, log: config.Log,
-		lines: newLines(), metrics: newMetrics(), wheel: wheel.New[turn](time.Now()), slots: newSlots(config.Slots),
+		lines: newLines(), metrics: newMetrics(config.Destinations), wheel: wheel.New[turn](time.Now()), slots: newSlots(config.Slots), gate: newGate(config.Slots),
 		handed: make(chan shot), pace: flow.NewPace(),
 	}
 	d.lanes.Make = func(sh *shard.Shard) *lane { return newLane(d, sh) }
@@ -73,6 +74,8 @@ func (d *Dispatcher) giveBack(t turn) {
 		}
 		t.claim.lane.credit.FromReceiver(t.claim.weight)
 	}
+	d.endTurnWait(t.claim)
+	d.gate.refund(t.claim)
 	t.claim.settle(store.Settlement{Outcome: store.OutcomeRelease})
 }
 
@@ -101,6 +104,10 @@ func (d *Dispatcher) Leave(ctx context.Context, sh *shard.Shard) {
 	d.settled(ctx, d.lanes.Of(sh))
 	d.lanes.Forget(sh)
 }
+
+// InFlight is how many slots each destination has: callbacks under way, and claims right before their
+// callbacks.
+func (d *Dispatcher) InFlight() map[string]int { return d.slots.held() }
 
 // LogLines are the kinds of sampled log lines.
 func (d *Dispatcher) LogLines() []*sample.Line { return d.lines.all() }

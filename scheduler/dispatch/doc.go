@@ -2,7 +2,8 @@
 //
 // Each shard has a poll loop. The loop claims timers that are due within a horizon a little over
 // one poll interval (poll.go), in the partitions that this node polls first. The wheel smooths the
-// last milliseconds. Then the claim takes a slot (slots.go) and compares with the other copies
+// last milliseconds. A claim of a destination with a limit or a pause waits for its turn or goes
+// back (gate.go). Then the claim takes a slot (slots.go) and compares with the other copies
 // (ask.go): the claim may adopt a newer state (adopt.go), or yield to a better copy. Otherwise the
 // claim passes the fence, which marks the timer as firing on the shard (fence.go), and is
 // delivered (fire.go). The other copies are told the outcome (tell.go), and the leased copy is

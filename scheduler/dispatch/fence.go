@@ -19,26 +19,37 @@ func (d *Dispatcher) turnAt(at time.Time, c *claim) {
 	}
 }
 
-// expire takes due items of the wheel: a claim that comes due asks for a slot, and a claim that
-// waited for a slot in vain goes back to the shard.
+// expire takes due items of the wheel: a claim that comes due, and that its destination's rate and
+// pause admit, asks for a slot. A claim that waited for a slot in vain goes back to the shard.
 func (d *Dispatcher) expire(due []turn) {
+	rules := d.config.Destinations.Rules()
 	for _, t := range due {
-		c := t.claim
-		if t.endsWait > 0 {
+		switch c := t.claim; {
+		case t.endsWait > 0:
 			d.endWait(t)
-			continue
+		case rules == nil && !c.hasTurn && c.most == 0:
+			d.takeSlot(c)
+		case d.admit(rules, c):
+			d.takeSlot(c)
 		}
-		switch answer, delay := d.slots.take(c); answer {
-		case slotGranted:
-			c.lane.fences.Put(c)
-		case slotRefused:
-			c.settle(store.Settlement{Outcome: store.OutcomeRelease, Delay: delay})
-		case slotWaiting:
-			c.lane.credit.ToReceiver(c.weight)
-			end := turn{claim: c, endsWait: c.waits}
-			if !d.wheel.Add(time.Now().Add(timing.SlotWait), end) {
-				d.endWait(end)
-			}
+	}
+}
+
+// takeSlot asks for a slot for c.
+func (d *Dispatcher) takeSlot(c *claim) {
+	switch answer, delay := d.slots.take(c); answer {
+	case slotGranted:
+		c.lane.fences.Put(c)
+	case slotRefused:
+		d.noSlot(c, delay)
+	case slotWaiting:
+		c.lane.credit.ToReceiver(c.weight)
+		end, until := turn{claim: c, endsWait: c.waits}, c.patience
+		if until.IsZero() {
+			until = time.Now().Add(timing.SlotWait)
+		}
+		if !d.wheel.Add(until, end) {
+			d.endWait(end)
 		}
 	}
 }
@@ -46,12 +57,25 @@ func (d *Dispatcher) expire(due []turn) {
 func (d *Dispatcher) endWait(t turn) {
 	if waited, delay := d.slots.abandon(t); waited {
 		t.claim.lane.credit.FromReceiver(t.claim.weight)
-		t.claim.settle(store.Settlement{Outcome: store.OutcomeRelease, Delay: delay})
+		d.noSlot(t.claim, delay)
 	}
 }
 
-// freeSlot gives c's slot back; the claim that gets the slot goes on to the fence.
+// noSlot puts a claim back that has got no slot.
+func (d *Dispatcher) noSlot(c *claim, delay time.Duration) {
+	d.gate.refund(c)
+	if c.limited {
+		d.metrics.heldLimit.Inc()
+	}
+	c.settle(store.Settlement{Outcome: store.OutcomeRelease, Delay: delay})
+}
+
+// freeSlot gives c's slot back, and c's turn unless the turn is used up. The claim that gets the slot
+// goes on to the fence.
 func (d *Dispatcher) freeSlot(c *claim) {
+	if c.hasTurn {
+		d.gate.refund(c)
+	}
 	if next := d.slots.free(c); next != nil {
 		next.lane.credit.FromReceiver(next.weight)
 		next.lane.fences.Put(next)

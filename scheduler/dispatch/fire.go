@@ -79,6 +79,7 @@ func (d *Dispatcher) fire(ctx context.Context, c *claim) {
 	} else {
 		bounded.deadline = time.Now().Add(min(d.config.Limit-since, cmp.Or(timeout, d.config.Limit)))
 	}
+	c.hasTurn = false // used up
 	d.metrics.inFlight.Inc()
 	if c.fenced.State.Attempt == 1 {
 		d.metrics.lateness.Observe(d.lateness(c).Seconds())

@@ -3,6 +3,7 @@ package dispatch
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
+	"chronos/scheduler/destinations"
 	"chronos/scheduler/store"
 )
 
@@ -19,9 +20,13 @@ type metrics struct {
 	inFlight  prometheus.Gauge
 	takenOver prometheus.Counter
 	lost      prometheus.Counter
+	held      *prometheus.CounterVec // by reason: limit, pause
+	heldLimit prometheus.Counter     // of held
+	heldPause prometheus.Counter     // of held
+	paused    prometheus.GaugeFunc
 }
 
-func newMetrics() *metrics {
+func newMetrics(book *destinations.Book) *metrics {
 	m := &metrics{
 		lateness: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "chronos_lateness_seconds",
@@ -51,6 +56,12 @@ func newMetrics() *metrics {
 		takenOver: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "chronos_takeovers_total", Help: "Leases of other nodes that had ended and were taken over.",
 		}),
+		held: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "chronos_put_back_total", Help: "Due timers that were put back since their destination has a limit or is paused, by reason: limit, pause.",
+		}, []string{"reason"}),
+		paused: prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "chronos_destinations_paused", Help: "Destinations that are paused, as far as this node knows.",
+		}, func() float64 { return float64(book.Paused()) }),
 		lost: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "chronos_leases_lost_total", Help: "Callbacks whose lease another node had taken over by the time they were settled.",
 		}),
@@ -59,11 +70,12 @@ func newMetrics() *metrics {
 		m.fired.WithLabelValues(result)
 	}
 	m.delivered, m.done = m.fired.WithLabelValues(resultDelivered), m.settled.WithLabelValues(store.OutcomeDone.String())
+	m.heldLimit, m.heldPause = m.held.WithLabelValues("limit"), m.held.WithLabelValues("pause")
 	return m
 }
 
 func (m *metrics) collectors() []prometheus.Collector {
-	return []prometheus.Collector{m.lateness, m.fired, m.settled, m.leftOut, m.expired, m.putOff, m.inFlight, m.takenOver, m.lost}
+	return []prometheus.Collector{m.lateness, m.fired, m.settled, m.leftOut, m.expired, m.putOff, m.inFlight, m.takenOver, m.lost, m.held, m.paused}
 }
 
 func (m *metrics) countFired(v Verdict) {

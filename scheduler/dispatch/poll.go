@@ -26,6 +26,7 @@ type lane struct {
 	adoptions   *flow.Queue[adoption]
 	graves      *flow.Queue[*claim] // claimed tombstones, which copies may have to hear of
 	renewals    *renewals           // of fences
+	returns     returns             // of claims of limited and paused destinations; guarded by the gate
 
 	claiming atomic.Int64 // how long the last claim took, ns
 }

@@ -40,6 +40,8 @@ type slots struct {
 
 type destination struct {
 	used    int      // slots; a callback that lasts for long counts double
+	held    int      // slots
+	most    int      // slots at a time, by the destination's own limit; 0 for no limit
 	waiting []*claim // in order of arrival
 
 	granted flow.Recent
@@ -68,11 +70,12 @@ func (s *slots) take(c *claim) (answer slotAnswer, delay time.Duration) {
 		d = &destination{}
 		s.by[c.destination] = d
 	}
-	switch {
+	d.most = c.most
+	switch soon := d.granted.Within(now, timing.SlotWait); {
 	case s.available(d):
 		s.grant(d, now)
 		return slotGranted, 0
-	case s.waiting < s.total-s.used+d.granted.Within(now, timing.SlotWait):
+	case s.waiting < s.total-s.used+soon && (d.most == 0 || len(d.waiting) < d.most+soon):
 		c.waiting = true
 		c.waits++
 		s.waiting++
@@ -82,6 +85,7 @@ func (s *slots) take(c *claim) (answer slotAnswer, delay time.Duration) {
 		d.waiting = append(d.waiting, c)
 		return slotWaiting, 0
 	}
+	c.limited = d.full()
 	return slotRefused, s.book(d, now)
 }
 
@@ -96,6 +100,7 @@ func (s *slots) abandon(t turn) (waited bool, delay time.Duration) {
 	}
 	d := s.by[c.destination]
 	s.leaveQueue(d, slices.Index(d.waiting, c))
+	c.limited = d.full()
 	return true, s.book(d, time.Now())
 }
 
@@ -107,6 +112,7 @@ func (s *slots) free(c *claim) *claim {
 	d := s.by[c.destination]
 	s.used--
 	d.used--
+	d.held--
 	if c.long {
 		d.used--
 	}
@@ -130,11 +136,13 @@ func (s *slots) lengthen(c *claim) {
 // destinations with waiting claims, if the destination may have another slot. No further
 // destination may then: as many slots are free as before.
 func (s *slots) pass(now time.Time) *claim {
-	if len(s.queued) == 0 {
-		return nil
+	var d *destination
+	for _, q := range s.queued {
+		if (d == nil || q.used < d.used) && s.available(q) {
+			d = q
+		}
 	}
-	d := slices.MinFunc(s.queued, func(a, b *destination) int { return a.used - b.used })
-	if !s.available(d) {
+	if d == nil {
 		return nil
 	}
 	next := d.waiting[0]
@@ -162,12 +170,29 @@ func (s *slots) leaveQueue(d *destination, i int) {
 // available reports whether a destination may have another slot.
 func (s *slots) available(d *destination) bool {
 	free := s.total - s.used
-	return d.used < free && (d.used == 0 || free > s.total/4)
+	return d.used < free && (d.used == 0 || free > s.total/4) && !d.full()
+}
+
+// full reports whether the destination has all slots that its own limit allows.
+func (d *destination) full() bool { return d.most > 0 && d.held >= d.most }
+
+// held is how many slots each destination has.
+func (s *slots) held() map[string]int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	by := make(map[string]int, len(s.by))
+	for name, d := range s.by {
+		if d.held > 0 {
+			by[name] = d.held
+		}
+	}
+	return by
 }
 
 func (s *slots) grant(d *destination, now time.Time) {
 	s.used++
 	d.used++
+	d.held++
 	d.granted.Add(now, 1)
 }
 

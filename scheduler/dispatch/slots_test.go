@@ -184,7 +184,7 @@ func TestSlotsForgetDestinations(t *testing.T) {
 // waits that could have a slot.
 func TestSlotsProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		total := rapid.IntRange(8, 40).Draw(t, "total")
+		total, most := rapid.IntRange(8, 40).Draw(t, "total"), rapid.IntRange(0, 20).Draw(t, "most of c")
 		s := newSlots(total)
 		var held, waiting []*claim
 		hold := func(c *claim) { held = append(held, c) }
@@ -197,6 +197,9 @@ func TestSlotsProperties(t *testing.T) {
 		t.Repeat(map[string]func(*rapid.T){
 			"take": func(t *rapid.T) {
 				c := &claim{destination: rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "destination")}
+				if c.destination == "c" {
+					c.most = most
+				}
 				switch answer, _ := s.take(c); answer {
 				case slotGranted:
 					hold(c)
@@ -247,7 +250,7 @@ func checkSlots(t *rapid.T, s *slots, held, waiting []*claim) {
 		if len(d.waiting) == 0 {
 			t.Fatal("a destination is queued for which nothing waits")
 		}
-		if d.used < free && (d.used == 0 || free > s.total/4) {
+		if d.used < free && (d.used == 0 || free > s.total/4) && (d.most == 0 || d.used < d.most) {
 			t.Fatalf("claims wait for a destination that has %d slots while %d are free", d.used, free)
 		}
 	}
@@ -260,6 +263,9 @@ func checkSlots(t *rapid.T, s *slots, held, waiting []*claim) {
 	for name, n := range by {
 		if n > (s.total+1)/2 {
 			t.Fatalf("destination %s has %d of %d slots", name, n, s.total)
+		}
+		if d := s.by[name]; d.most > 0 && n > d.most {
+			t.Fatalf("destination %s has %d slots, and a limit of %d", name, n, d.most)
 		}
 		if s.by[name].used != n {
 			t.Fatalf("destination %s: %d counted, %d held", name, s.by[name].used, n)

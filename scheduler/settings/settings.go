@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"chronos/scheduler/awake"
+	"chronos/scheduler/destinations"
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
 	"chronos/scheduler/timing"
@@ -47,6 +48,10 @@ type Config struct {
 	CatchUp  int        // overdue pops that are called one after another; of more pops only the latest is called
 	Slots    int        // callbacks under way in all
 	Skew     store.Skew // between the copies of a timer
+
+	// Destinations has the limits and pauses of destinations; nil for a book of the engine's own,
+	// without limits.
+	Destinations *destinations.Book
 
 	// PreciseSleep has the wheel sleep by a kernel timer, if the system has kernel timers:
 	// callbacks are half a millisecond sooner. Not for bubbles.

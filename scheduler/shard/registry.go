@@ -10,6 +10,7 @@ import (
 
 	"chronos/scheduler/settings"
 	"chronos/scheduler/store"
+	"chronos/scheduler/timing"
 )
 
 // Registry has the shards that the store names, and says where the copies of a timer belong.
@@ -123,6 +124,22 @@ func (r *Registry) others(live []store.LiveNode) []store.LiveNode {
 		others = append(others, store.LiveNode{Name: node.Name, Lacks: lacks})
 	}
 	return others
+}
+
+// live is how many nodes are live, this node included: the nodes that have announced themselves on
+// any shard lately.
+func (r *Registry) live() int {
+	names, now := map[string]bool{r.config.Node: true}, r.config.SinceBoot()
+	for _, sh := range r.All() {
+		known := sh.heard.Load()
+		if known == nil || now-known.sinceBoot > timing.NodeLife {
+			continue
+		}
+		for i := range known.others {
+			names[known.others[i].Name] = true
+		}
+	}
+	return len(names)
 }
 
 // Ailing reports whether a shard is not up.

@@ -80,6 +80,22 @@ func (sh *Shard) beat(ctx context.Context, lacks []string) {
 	others := sh.r.others(said.Nodes)
 	sh.heard.Store(&heard{others: others, fastest: said.Fastest, sinceBoot: sh.r.config.SinceBoot()})
 	sh.Ownership.set(ranks(store.LiveNode{Name: sh.r.config.Node, Lacks: lacks}, others, sh.Name), len(lacks) > 0, time.Now())
+	sh.r.config.Destinations.Live(sh.r.live())
+	sh.tellDecisions(bounded, sh.r.config.Destinations.Hear(said.Decisions, sh.r.config.Wall()))
+}
+
+// maxTold is how many decisions a node tells a shard after a heartbeat.
+const maxTold = 128
+
+// tellDecisions tells the shard of decisions about destinations of which the shard has not heard: the
+// shard was away, is new, or has lost data.
+func (sh *Shard) tellDecisions(ctx context.Context, unheard []store.Decision) {
+	if len(unheard) == 0 {
+		return
+	}
+	if _, err := sh.r.Store.Decide(ctx, sh.Name, unheard[:min(len(unheard), maxTold)]); err != nil {
+		sh.Log.Debug("could not tell the shard of pauses", "decisions", len(unheard), "err", err)
+	}
 }
 
 // giveUp gives the shard up if the shard has been away for too long.

@@ -64,12 +64,19 @@ type Other struct {
 	Coming bool // a copy will belong there
 }
 
-// Membership says which nodes work on the shards, and how much waits on the shards.
+// Membership says which nodes work on the shards, how much waits on the shards, and what operators
+// have decided for all nodes.
 type Membership interface {
 	// Beat announces this node on the shard, and returns the announcements of all nodes.
 	Beat(ctx context.Context, shard string, own Announcement) (Announced, error)
 	// Leave withdraws the announcement.
 	Leave(ctx context.Context, shard string) error
+	// Decide has the shard keep decisions about destinations, and returns for each decision the
+	// latest decision that the shard has about the destination. Beat returns the decisions to all
+	// nodes. A zero Decision says that the shard has refused the decision: too many pauses are in
+	// force, the shard has too many decisions, or the stamp is older than timing.DecisionLife or
+	// more than timing.MaxClockAhead ahead.
+	Decide(ctx context.Context, shard string, decisions []Decision) ([]Decision, error)
 	// Survey counts what waits on the shard.
 	Survey(ctx context.Context, shard string) (Survey, error)
 }
@@ -88,6 +95,8 @@ type Announced struct {
 	// ahead of this node's clock does not count. The clock of a node that is gone has stood
 	// still since the node's last announcement.
 	Fastest time.Time
+	// Decisions are the decisions about destinations that the shard keeps, in no order.
+	Decisions []Decision
 }
 
 // LiveNode is a node that works on a shard.

@@ -42,6 +42,7 @@ type shard struct {
 	dead    []DeadLetter
 	beats   map[string]int64 // node to ms
 	clocks  map[string]announced
+	pauses  map[string]store.Decision // by destination
 	swept   store.SweepState
 	// missedSince is when the shard began to miss writes; nil if the shard lacks nothing.
 	missedSince *time.Time
@@ -64,7 +65,7 @@ func NewModel(shards ...string) *Model {
 }
 
 func newShard(name string) *shard {
-	return &shard{name: name, entries: map[string]*entry{}, beats: map[string]int64{}, clocks: map[string]announced{}}
+	return &shard{name: name, entries: map[string]*entry{}, beats: map[string]int64{}, clocks: map[string]announced{}, pauses: map[string]store.Decision{}}
 }
 
 // SetClock makes now the clock of all shards.
@@ -124,7 +125,7 @@ func (m *Model) Wipe(name string) {
 	defer m.mu.Unlock()
 	s := m.shards[name]
 	s.idleMs, s.entries, s.swept, s.missedSince = 0, map[string]*entry{}, store.SweepState{Restarted: true}, nil
-	s.beats, s.clocks = map[string]int64{}, map[string]announced{}
+	s.beats, s.clocks, s.pauses = map[string]int64{}, map[string]announced{}, map[string]store.Decision{}
 }
 
 // Save remembers a shard's contents. The returned function takes the shard back to these contents, as a Redis that

@@ -196,6 +196,7 @@ func (v *view) Beat(ctx context.Context, name string, own store.Announcement) (h
 			}
 			heard.Nodes = append(heard.Nodes, store.LiveNode{Name: node, Lacks: s.clocks[node].Lacks})
 		}
+		heard.Decisions = s.decided(now)
 		slices.SortFunc(heard.Nodes, func(a, b store.LiveNode) int {
 			return cmp.Or(cmp.Compare(s.beats[a.Name], s.beats[b.Name]), strings.Compare(a.Name, b.Name))
 		})

@@ -146,6 +146,19 @@ const (
 	OverduePatience = 100 * time.Millisecond
 )
 
+// Pauses of destinations.
+const (
+	// MaxPause is how far ahead the end of a pause may be.
+	MaxPause = 24 * time.Hour
+	// DecisionLife is how long a shard keeps a decision about a destination, after the decision's
+	// stamp. A shard that was away may come back with an earlier pause, which lasts for MaxPause at
+	// most.
+	DecisionLife = MaxPause + MaxClockAhead
+	// KnownDecisionLife is how long a node knows a decision: until an earlier pause is over, and
+	// so long before the shards forget the decision that no shard refuses to hear of it.
+	KnownDecisionLife = MaxPause + MaxClockAhead/2
+)
+
 // The topology.
 const (
 	// FollowInterval is how often a node looks for a later topology.

@@ -7,6 +7,8 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+
+	"chronos/scheduler/store"
 )
 
 const (
@@ -85,6 +87,31 @@ func parseTarget(uri string) (target, error) {
 	}
 	t.host = strings.TrimSuffix(t.host, ":")
 	return t, nil
+}
+
+// errDestination says what a destination looks like; the caller puts a subject before the text.
+var errDestination = errors.New("is not scheme, host and port of callbacks; give http or https, such as https://api.example.com or http://10.0.0.7:8080, without user, path and query")
+
+// ParseDestination returns the one name of the destination that the text means: as Client.Destination
+// names the destination of a callback, with the host in lower case and the port filled in. The error
+// is the rest of a sentence about the text, and holds nothing of the text.
+func ParseDestination(text string) (string, error) {
+	if len(text) > store.MaxDestination || strings.ContainsAny(text, "@?#\\") || strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
+		return "", errDestination
+	}
+	t, err := parseTarget(text)
+	if err != nil || t.resource != "" && t.resource != "/" || len(t.destination) > store.MaxDestination {
+		return "", errDestination
+	}
+	if _, port := splitPort(t.address()); !validPort(port) {
+		return "", errDestination
+	}
+	return t.destination, nil
+}
+
+func validPort(port string) bool {
+	n, err := strconv.ParseUint(port, 10, 16)
+	return err == nil && n > 0
 }
 
 // splitURI cuts an absolute http or https URI at the ends of its authority; the

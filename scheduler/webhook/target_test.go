@@ -48,6 +48,34 @@ func TestDestination(t *testing.T) {
 	}
 }
 
+// TestParseDestination: a destination as an operator writes it is the destination of the callbacks.
+func TestParseDestination(t *testing.T) {
+	client := New(Config{})
+	defer client.Close()
+	for _, text := range []string{
+		"https://api.example.com", "https://API.example.com", "HTTPS://api.example.com:443", "https://api.example.com:443/", "https://api.example.com:",
+		"http://a.test:8080", "http://127.0.0.1:7", "http://[::1]", "https://[2001:DB8::A]:8443", "http://[fe80::1%25Eth0]:9",
+	} {
+		got, err := ParseDestination(text)
+		if want := client.Destination(timer.Callback{URI: text}); err != nil || got != want {
+			t.Errorf("%s is %q, %v; want %q", text, got, err, want)
+		}
+	}
+	if got, _ := ParseDestination("https://API.example.com"); got != "https://api.example.com:443" {
+		t.Errorf("the destination is %q", got)
+	}
+	for _, text := range []string{
+		"", "api.example.com", "ftp://api.example.com", "https://", "https://:443", "https://me:hush@api.example.com", "https://@api.example.com",
+		"https://api.example.com/v1", "https://api.example.com?x", "https://api.example.com#x", "https://api.example.com:0", "https://api.example.com:65536",
+		"https://api.example.com:x", "https://api example.com", "https://api.example.com\n", "https://bücher.example", "https://a,b", "https://a\\b",
+		"https://" + strings.Repeat("a", 300), "https://a b", "https://a\x00", "https://[::1",
+	} {
+		if got, err := ParseDestination(text); err == nil || strings.Contains(err.Error(), "hush") {
+			t.Errorf("%q is the destination %q, %v; want it refused", text, got, err)
+		}
+	}
+}
+
 func TestTargetNames(t *testing.T) {
 	for uri, want := range map[string][3]string{ // Host header, address, name on the certificate
 		"https://a.test/":              {"a.test", "a.test:443", "a.test"},

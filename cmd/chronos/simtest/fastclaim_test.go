@@ -67,22 +67,22 @@ func (f *fastClaim) knew(mini *miniredis.Miniredis, sha string) bool {
 }
 
 // beats carries out a heartbeat. said holds the age of the latest earlier heartbeat, the reading of the
-// fastest clock, and the live nodes with the shards they lack. ok is false if args, of an EVALSHA, are no
+// fastest clock, no decisions about destinations, and the live nodes with the shards they lack. ok is false if args, of an EVALSHA, are no
 // heartbeat.
 func (f *fastClaim) beats(mini *miniredis.Miniredis, args []string, now time.Time) (said []string, ok bool) {
-	if f == nil || len(args) != 9 || args[0] != f.beat || !f.knew(mini, f.beat) {
+	if f == nil || len(args) != 11 || args[0] != f.beat || !f.knew(mini, f.beat) || mini.Exists(args[4]) { // pauses are for the script
 		return nil, false
 	}
-	key, clocks, node := args[2], args[3], args[4]
-	deadAfterMs, err := strconv.ParseInt(args[5], 10, 64)
+	key, clocks, node := args[2], args[3], args[5]
+	deadAfterMs, err := strconv.ParseInt(args[6], 10, 64)
 	if err != nil {
 		return nil, false
 	}
-	clockMs, err := strconv.ParseInt(args[6], 10, 64)
+	clockMs, err := strconv.ParseInt(args[7], 10, 64)
 	if err != nil {
 		return nil, false
 	}
-	maxAheadMs, err := strconv.ParseInt(args[7], 10, 64)
+	maxAheadMs, err := strconv.ParseInt(args[8], 10, 64)
 	if err != nil {
 		return nil, false
 	}
@@ -110,8 +110,8 @@ func (f *fastClaim) beats(mini *miniredis.Miniredis, args []string, now time.Tim
 		}
 	}
 	_, _ = mini.ZAdd(key, scores[node], node) // the key is a sorted set
-	shows, lacked := fastest(mini, clocks, node, args[8], now, deadAfterMs, clockMs, maxAheadMs)
-	said = []string{gap, shows}
+	shows, lacked := fastest(mini, clocks, node, args[9], now, deadAfterMs, clockMs, maxAheadMs)
+	said = []string{gap, shows, ""}
 	for _, id := range slices.SortedFunc(maps.Keys(scores), func(a, b string) int {
 		return cmp.Or(cmp.Compare(scores[a], scores[b]), cmp.Compare(a, b))
 	}) {

@@ -16,6 +16,7 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"chronos/lua"
+	"chronos/scheduler/timer"
 )
 
 // probe is a shard with one link and a client whose answers may take 500 ms.
@@ -333,7 +334,7 @@ func TestFastBeat(t *testing.T) {
 		r := rand.New(rand.NewPCG(3, 4))
 		for range 2 {
 			for _, p := range []*probe{short, whole} {
-				if err := p.client.Eval(t.Context(), lua.Scripts()["beat"], []string{"nodes", "clocks"}, "first", 3000, 1000, 1000, "-").Err(); err != nil {
+				if err := p.client.Eval(t.Context(), lua.Scripts()["beat"], []string{"nodes", "clocks", "pauses"}, "first", 3000, 1000, 1000, "-", 90_000_000).Err(); err != nil {
 					t.Fatalf("run the script: %v", err)
 				}
 			}
@@ -343,9 +344,15 @@ func TestFastBeat(t *testing.T) {
 				node, life := fmt.Sprint("n", r.IntN(8)), 500+r.IntN(4000)
 				clock := time.Now().UnixMilli() + int64(r.IntN(20_000)) - 10_000
 				lacks := []string{"-", "a", "a,b"}[r.IntN(3)]
+				paused := r.IntN(50) == 0
 				var answers [2]string
 				for i, p := range []*probe{short, whole} {
-					answer, err := p.client.EvalSha(t.Context(), fast.beat, []string{"nodes", "clocks"}, node, life, clock, 15_000, lacks).Slice()
+					p.client.Del(t.Context(), "pauses")
+					if paused {
+						stamp := timer.VersionAt(time.Now(), 1).String()
+						p.client.HSet(t.Context(), "pauses", "http://receiver:80", stamp+" 2000000000000")
+					}
+					answer, err := p.client.EvalSha(t.Context(), fast.beat, []string{"nodes", "clocks", "pauses"}, node, life, clock, 15_000, lacks, 90_000_000).Slice()
 					left, leftErr := p.client.ZRangeWithScores(t.Context(), "nodes", 0, -1).Result()
 					clocks, clocksErr := p.client.HGetAll(t.Context(), "clocks").Result()
 					answers[i] = fmt.Sprint(answer, err, left, leftErr, clocks, clocksErr)
@@ -356,10 +363,10 @@ func TestFastBeat(t *testing.T) {
 			}
 			short.forgetScripts()
 			wantError(t, "a beat after its script was forgotten",
-				short.client.EvalSha(t.Context(), fast.beat, []string{"nodes", "clocks"}, "n", 1000, 0, 0, "-").Err(), "NOSCRIPT")
+				short.client.EvalSha(t.Context(), fast.beat, []string{"nodes", "clocks", "pauses"}, "n", 1000, 0, 0, "-", 90_000_000).Err(), "NOSCRIPT")
 			lift := short.refuseAll(ReadOnly)
 			whole.forgetScripts()
-			if err := short.client.Eval(t.Context(), lua.Scripts()["beat"], []string{"nodes", "clocks"}, "n", 1000, 0, 0, "-").Err(); err == nil {
+			if err := short.client.Eval(t.Context(), lua.Scripts()["beat"], []string{"nodes", "clocks", "pauses"}, "n", 1000, 0, 0, "-", 90_000_000).Err(); err == nil {
 				t.Error("a beat was answered by a replica")
 			}
 			lift()

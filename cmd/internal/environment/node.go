@@ -22,12 +22,13 @@ type Node struct {
 	PollInterval time.Duration `env:"CHRONOS_POLL_INTERVAL,default=100ms" min:"10ms" max:"175ms" about:"how often a node looks for due timers"`
 	Slots        int           `env:"CHRONOS_SLOTS,default=4096" min:"8" max:"1000000" about:"callbacks under way at once"`
 	Copies
-	IdempotencyLife time.Duration `env:"CHRONOS_IDEMPOTENCY_LIFE,default=1h" min:"1s" max:"168h" about:"how long a request with an Idempotency-Key is answered after its timer is over"`
-	DeadRetention   time.Duration `env:"CHRONOS_DEAD_RETENTION,default=168h" min:"1s" max:"87600h" about:"how long the dead letters are kept: single-pop timers that were given up after their last attempt"`
-	CallbackAllow   string        `env:"CHRONOS_CALLBACK_ALLOW" about:"the only places that are called back: CIDRs, addresses, host names or *.suffix, each with or without :port, or :port alone, separated by commas; unset for all but link-local and metadata addresses, the admin listener and Redis"`
-	CallbackDeny    string        `env:"CHRONOS_CALLBACK_DENY" about:"places that are never called back, written likewise, where 127.0.0.0/8 and localhost mean all loopback; stronger than CHRONOS_CALLBACK_ALLOW"`
-	CallbackCAFile  string        `env:"CHRONOS_CALLBACK_CA_FILE" about:"PEM file of authorities that receivers' certificates may come from, beside those that the system trusts"`
-	WebhookSecrets  string        `env:"CHRONOS_WEBHOOK_SECRETS" secret:"true" about:"one or two secrets, whsec_ and base64, separated by a comma: callbacks are signed with each, as standardwebhooks.com says"`
+	IdempotencyLife  time.Duration `env:"CHRONOS_IDEMPOTENCY_LIFE,default=1h" min:"1s" max:"168h" about:"how long a request with an Idempotency-Key is answered after its timer is over"`
+	DeadRetention    time.Duration `env:"CHRONOS_DEAD_RETENTION,default=168h" min:"1s" max:"87600h" about:"how long the dead letters are kept: single-pop timers that were given up after their last attempt"`
+	CallbackAllow    string        `env:"CHRONOS_CALLBACK_ALLOW" about:"the only places that are called back: CIDRs, addresses, host names or *.suffix, each with or without :port, or :port alone, separated by commas; unset for all but link-local and metadata addresses, the admin listener and Redis"`
+	CallbackDeny     string        `env:"CHRONOS_CALLBACK_DENY" about:"places that are never called back, written likewise, where 127.0.0.0/8 and localhost mean all loopback; stronger than CHRONOS_CALLBACK_ALLOW"`
+	CallbackCAFile   string        `env:"CHRONOS_CALLBACK_CA_FILE" about:"PEM file of authorities that receivers' certificates may come from, beside those that the system trusts"`
+	DestinationsFile string        `env:"CHRONOS_DESTINATIONS_FILE" about:"file of limits for callbacks, a line for each destination: https://api.example.com rate=50 burst=100 concurrency=20; read again within 5 s of a change; unset for no limits"`
+	WebhookSecrets   string        `env:"CHRONOS_WEBHOOK_SECRETS" secret:"true" about:"one or two secrets, whsec_ and base64, separated by a comma: callbacks are signed with each, as standardwebhooks.com says"`
 	Access
 	Log
 }
