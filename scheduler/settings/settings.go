@@ -48,6 +48,9 @@ type Config struct {
 	Slots    int        // callbacks under way in all
 	Skew     store.Skew // between the copies of a timer
 
+	// Deliveries has attempts at callbacks go into the log of deliveries, with the settlements.
+	Deliveries bool
+
 	// PreciseSleep has the wheel sleep by a kernel timer, if the system has kernel timers:
 	// callbacks are half a millisecond sooner. Not for bubbles.
 	PreciseSleep bool

@@ -25,6 +25,7 @@ type Model struct {
 	layouts       map[string]Layout // of nodes that know another layout
 	changed       chan struct{}     // closed when any layout has changed
 	shards        map[string]*shard
+	logs          int // entries of the log that a partition keeps; 0 for no log
 	now           func() time.Time
 	before, after Hook
 	links         map[[2]string]Link // of node and shard
@@ -40,6 +41,7 @@ type shard struct {
 	entries map[string]*entry
 	idleMs  int64 // no copy must be looked at before, unless a call other than a claim has changed copies since
 	dead    []DeadLetter
+	log     []store.LogEntry // of attempts, the oldest first
 	beats   map[string]int64 // node to ms
 	clocks  map[string]announced
 	swept   store.SweepState
