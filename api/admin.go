@@ -37,6 +37,8 @@ type AdminConfig struct {
 	Topology Topology
 	// Letters are the dead letters under /dead; nil for none.
 	Letters Letters
+	// Deliveries is the log of deliveries under /deliveries; nil for no log.
+	Deliveries Deliveries
 	// Resync answers requests for resynchronisation, as Server.Resynchronisation does; nil for
 	// none.
 	Resync http.Handler
@@ -46,8 +48,8 @@ type AdminConfig struct {
 	Log *slog.Logger
 }
 
-// Admin answers the admin listener: /livez, /readyz, /metrics, /openapi.yaml, /topology, /dead and
-// the requests for resynchronisation. Under /debug/pprof/ are the profiles of net/http/pprof, at
+// Admin answers the admin listener: /livez, /readyz, /metrics, /openapi.yaml, /topology, /dead,
+// /deliveries and the requests for resynchronisation. Under /debug/pprof/ are the profiles of net/http/pprof, at
 // most 30 s long. Admin is safe for concurrent use.
 type Admin struct{ server *http.Server }
 
@@ -67,6 +69,7 @@ func NewAdmin(cfg AdminConfig) *Admin {
 	if cfg.Letters != nil {
 		serveLetters(mux, by, cfg.Letters)
 	}
+	serveDeliveries(mux, by, cfg.Deliveries)
 	if cfg.Resync != nil {
 		serveResync(mux, by, cfg.Resync)
 	}

@@ -23,15 +23,17 @@ while from and looked < look and bytes < max_bytes do
   local most = math.min(together, look - looked)
   local found = redis.pcall('XREVRANGE', deliveries, from, since, 'COUNT', int(most))
   if found.err then break end -- something else has the name of the log
-  for _, entry in ipairs(found) do
-    local fields, text = entry[2], ''
-    if type(fields) == 'table' and #fields == 2 and fields[1] == 'attempt' and #fields[2] <= max_text then text = fields[2] end
-    for _, field in ipairs(type(fields) == 'table' and fields or {}) do bytes = bytes + #field end
+  for i = 1, #found do
+    local fields = found[i][2]
+    local text = fields[2]
+    bytes = bytes + #text
+    for k = 3, #fields do bytes = bytes + #fields[k] end
+    if #fields > 2 or fields[1] ~= 'attempt' or #text > max_text then text = '' end
     if key == '' or string.sub(text, 1, #prefix) == prefix then
-      reply[#reply + 1], reply[#reply + 2] = entry[1], text
+      reply[#reply + 1], reply[#reply + 2] = found[i][1], text
     end
-    reply[3] = entry[1]
   end
+  if #found > 0 then reply[3] = found[#found][1] end
   looked = looked + #found
   from = #found == most and '(' .. reply[3] or nil
 end

@@ -16,8 +16,8 @@ import (
 
 var _ store.LogStore = (*Store)(nil)
 
-// deliveryLook is how many entries a script call looks at, at most: less than two milliseconds of Redis' time.
-const deliveryLook = 500
+// deliveryLook is how many entries a script call looks at, at most: less than a millisecond of Redis' time.
+const deliveryLook = 300
 
 // withAttempt adds the attempt of a settlement to the terms. A repeated letter would leave a second entry, so the
 // settlement that follows a letter has the attempt.
@@ -88,7 +88,7 @@ func readAttempt(text string) (store.Attempt, error) {
 	var numbers [5]int64
 	for i, word := range []string{words[2], words[3], words[5], words[6], words[7]} {
 		n, err := strconv.ParseInt(word, 10, 64)
-		if err != nil || i < 2 && (n < 0 || n > math.MaxInt32) || n > lastInstant || n < -lastInstant {
+		if err != nil || i < 2 && (n < 0 || n > math.MaxInt32) || n > lastInstant || n < firstInstant {
 			return store.Attempt{}, fmt.Errorf("%w: number %d of the attempt is none", store.ErrUnreadable, i+1)
 		}
 		numbers[i] = n
@@ -109,6 +109,9 @@ func readAttempt(text string) (store.Attempt, error) {
 }
 
 func printable(text string) string { return string(appendPrintable(nil, text, ' ')) }
+
+// firstInstant is the first instant with a year of four digits, in ms since 1970.
+const firstInstant = -62167219200000
 
 // Log is store.LogStore's: a call for the partition of the key, or for every partition.
 func (s *Store) Log(ctx context.Context, name string, q store.LogQuery) (store.LogPage, error) {
