@@ -203,8 +203,7 @@ if counted then
     if by ~= 0 and redis.call('HINCRBY', tags, tag, int(by)) <= 0 then redis.call('HDEL', tags, tag) end
   end
 end
--- By now the outcomes are written, so an error costs only the entry.
-for _, attempt in ipairs(attempts) do
-  redis.pcall('XADD', deliveries, 'MAXLEN', '~', most, '*', 'attempt', attempt)
-end
+-- By now the outcomes are written, so an error costs only the entry. The last entry trims the log.
+for n = 1, #attempts - 1 do redis.pcall('XADD', deliveries, '*', 'attempt', attempts[n]) end
+if #attempts > 0 then redis.pcall('XADD', deliveries, 'MAXLEN', '~', most, '*', 'attempt', attempts[#attempts]) end
 return reply

@@ -35,7 +35,7 @@ func (s *Store) withAttempt(terms any, o *store.Settlement) any {
 	return appendAttempt(append(text, '\n'), o.Attempt)
 }
 
-// appendAttempt writes an attempt as the log keeps the attempt: "key version seq attempt node due_ms started_ms took_ms
+// appendAttempt writes an attempt as the log keeps the attempt: "key version seq attempt node due_ms late_ms took_ms
 // ok|failed destination result", with - for an unknown destination. The result goes to the end, spaces included.
 func appendAttempt(b []byte, a *store.Attempt) []byte {
 	b = append(append(b, a.Key...), ' ')
@@ -44,7 +44,7 @@ func appendAttempt(b []byte, a *store.Attempt) []byte {
 		b = append(strconv.AppendInt(b, n, 10), ' ')
 	}
 	b = append(append(b, a.Node...), ' ')
-	for _, n := range [...]int64{a.Due.UnixMilli(), a.Started.UnixMilli(), a.Took.Milliseconds()} {
+	for _, n := range [...]int64{a.Due.UnixMilli(), a.Started.Sub(a.Due).Milliseconds(), a.Took.Milliseconds()} {
 		b = append(strconv.AppendInt(b, n, 10), ' ')
 	}
 	if a.OK {
@@ -99,7 +99,7 @@ func readAttempt(text string) (store.Attempt, error) {
 	}
 	a := store.Attempt{
 		Key: words[0], State: timer.State{Version: version, Seq: int(numbers[0]), Attempt: int(numbers[1])}, Node: printable(words[4]),
-		Due: time.UnixMilli(numbers[2]).UTC(), Started: time.UnixMilli(numbers[3]).UTC(), Took: record.Milliseconds(max(numbers[4], 0)),
+		Due: time.UnixMilli(numbers[2]).UTC(), Started: time.UnixMilli(numbers[2] + min(max(numbers[3], 0), lastInstant-numbers[2])).UTC(), Took: record.Milliseconds(max(numbers[4], 0)),
 		OK: words[8] == "ok", Result: printable(words[10]), Destination: printable(words[9]),
 	}
 	if a.Destination == "-" {
