@@ -68,12 +68,12 @@ const (
 
 // appendPrintable writes a text with ? for each byte that is not ASCII from first to the tilde.
 func appendPrintable(b []byte, text string, first byte) []byte {
-	for i := range len(text) {
-		c := text[i]
-		if c < first || c > '~' {
-			c = '?'
+	begin := len(b)
+	b = append(b, text...)
+	for i := begin; i < len(b); i++ {
+		if b[i] < first || b[i] > '~' {
+			b[i] = '?'
 		}
-		b = append(b, c)
 	}
 	return b
 }
