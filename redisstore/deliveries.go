@@ -39,7 +39,7 @@ func (s *Store) withAttempt(terms any, o *store.Settlement) any {
 // ok|failed destination result", with - for an unknown destination. The result goes to the end, spaces included.
 func appendAttempt(b []byte, a *store.Attempt) []byte {
 	b = append(append(b, a.Key...), ' ')
-	b = append(append(b, a.State.Version.String()...), ' ')
+	b = append(a.State.Version.Append(b), ' ')
 	for _, n := range [...]int64{int64(a.State.Seq), int64(a.State.Attempt)} {
 		b = append(strconv.AppendInt(b, n, 10), ' ')
 	}
