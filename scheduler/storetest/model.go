@@ -126,7 +126,7 @@ func (m *Model) Wipe(name string) {
 	defer m.mu.Unlock()
 	s := m.shards[name]
 	s.idleMs, s.entries, s.swept, s.missedSince = 0, map[string]*entry{}, store.SweepState{Restarted: true}, nil
-	s.beats, s.clocks = map[string]int64{}, map[string]announced{}
+	s.beats, s.clocks, s.log = map[string]int64{}, map[string]announced{}, nil
 }
 
 // Save remembers a shard's contents. The returned function takes the shard back to these contents, as a Redis that
