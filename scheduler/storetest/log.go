@@ -47,8 +47,7 @@ func (s *shard) note(now time.Time, o *store.Settlement, most int) {
 func (v *view) Log(ctx context.Context, name string, q store.LogQuery) (store.LogPage, error) {
 	var pages [store.Partitions]store.LogPage
 	err := v.m.call(ctx, v.node, "log", name, func(s *shard, _ time.Time) {
-		for i := len(s.log) - 1; i >= 0; i-- {
-			e := s.log[i]
+		for _, e := range slices.Backward(s.log) {
 			at, page := e.Place, &pages[e.Place.Partition]
 			switch {
 			case q.Key != "" && at.Partition != PartitionOf(q.Key), q.After != nil && at.Compare(*q.After) <= 0:
