@@ -39,6 +39,8 @@ type AdminConfig struct {
 	Letters Letters
 	// Destinations are shown, paused and resumed under /destinations; nil for none.
 	Destinations Destinations
+	// Deliveries is the log of deliveries under /deliveries; nil for no log.
+	Deliveries Deliveries
 	// Resync answers requests for resynchronisation, as Server.Resynchronisation does; nil for
 	// none.
 	Resync http.Handler
@@ -49,7 +51,7 @@ type AdminConfig struct {
 }
 
 // Admin answers the admin listener: /livez, /readyz, /metrics, /openapi.yaml, /topology, /dead,
-// /destinations and the requests for resynchronisation. Under /debug/pprof/ are the profiles of net/http/pprof, at
+// /destinations, /deliveries and the requests for resynchronisation. Under /debug/pprof/ are the profiles of net/http/pprof, at
 // most 30 s long. Admin is safe for concurrent use.
 type Admin struct{ server *http.Server }
 
@@ -72,6 +74,7 @@ func NewAdmin(cfg AdminConfig) *Admin {
 	if cfg.Destinations != nil {
 		serveDestinations(mux, by, cfg.Destinations)
 	}
+	serveDeliveries(mux, by, cfg.Deliveries)
 	if cfg.Resync != nil {
 		serveResync(mux, by, cfg.Resync)
 	}

@@ -34,7 +34,7 @@ func confine(rc *fasthttp.RequestCtx, prefix string) (refused bool) {
 		return false
 	}
 	switch routeAt(rc.URI()) {
-	case routeCollection, routeBatch, routeItem: // whose handlers ask for the prefix
+	case routeCollection, routeBatch, routeItem, routeDeliveries: // whose handlers ask for the prefix
 		rc.SetUserValue(prefixKey{}, prefix)
 		return false
 	case routeDescription, routePing, routeOther: // with nothing of timers

@@ -65,6 +65,10 @@ func adminAnswers() map[string][]routeAnswer {
 		"GET path":                           {{resyncOf("a"), "", 403, "token-scope"}, {"/timers/?node-for-replicas=a", "", 403, "token-scope"}},
 		"DELETE referencesPath":              {{"/timers/references?node-for-replicas=a", "", 403, "token-scope"}},
 		"GET /debug/pprof/path":              {{"/debug/pprof/", "", 403, "token-scope"}, {"/debug/pprof/heap", "", 403, "token-scope"}, {"/debug/pprof/profile", "", 403, "token-scope"}},
+		"GET deliveriesPath":                 {{"/deliveries", "", 403, "id-prefix"}, {"/deliveries?destination=http://a", "", 403, "id-prefix"}},
+		"GET /destinations":                  {{"/destinations", "", 403, "id-prefix"}},
+		"POST /destinations/pause":           {{"/destinations/pause", `{"destination":"http://h","until":"2030-01-31T12:00:00Z"}`, 403, "id-prefix"}},
+		"POST /destinations/resume":          {{"/destinations/resume", `{"destination":"http://h"}`, 403, "id-prefix"}},
 		"POST /dead/fire":                    {{"/dead/fire?key-prefix=a.", "", 403, "token-scope"}},
 		"POST /dead/{id}/fire":               {{"/dead/own/fire", "", 403, "token-scope"}},
 		"DELETE /dead":                       {{"/dead?key-prefix=a.", "", 403, "token-scope"}},
@@ -93,7 +97,9 @@ func TestAdminRoutesWithAPrefix(t *testing.T) {
 	registry.MustRegister(prometheus.NewCounter(prometheus.CounterOpts{Name: "secret_total", Help: "For a test."}))
 	timers := known(t, "b.secret")
 	s, byPrefix := confined(t, timers, "a.")
-	admin := NewAdmin(AdminConfig{Authorizer: s.authorizer, Topology: topology, Letters: letters, Gatherer: registry, Resync: s.Resynchronisation()})
+	admin := NewAdmin(AdminConfig{
+		Authorizer: s.authorizer, Topology: topology, Letters: letters, Gatherer: registry, Resync: s.Resynchronisation(), Destinations: &fakeDestinations{},
+	})
 	token := strings.TrimPrefix(byPrefix["a."], "Bearer ")
 	for name, requests := range tests {
 		method, _, _ := strings.Cut(name, " ")

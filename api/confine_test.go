@@ -86,6 +86,9 @@ func publicAnswers() map[string][]routeAnswer {
 		"DELETE /timers/:id": {
 			{"/timers/a.new", "", 201, noCode}, {"/timers/a.none", "", 201, noCode}, {"/timers/b.secret", "", 403, "id-prefix"}, {"/timers/b.none", "", 403, "id-prefix"},
 		},
+		"GET /timers/:id/deliveries": {
+			{"/timers/a.own/deliveries", "", 404, "deliveries-off"}, {"/timers/b.secret/deliveries", "", 403, "id-prefix"}, {"/timers/b.none/deliveries", "", 403, "id-prefix"},
+		},
 		"GET /statistics":   {{"/statistics", "", 403, "id-prefix"}, {"/%73tatistics", "", 403, "id-prefix"}},
 		"GET /openapi.yaml": {{"/openapi.yaml", "", 200, noCode}},
 		"GET /ping":         {{"/ping", "", 200, noCode}, {"/%70ing", "", 200, noCode}},

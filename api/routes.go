@@ -15,9 +15,13 @@ const (
 	batchPath      = itemPrefix + batchID
 	referencesPath = itemPrefix + referencesID
 	statisticsPath = "/statistics"
+	deliveriesPath = "/deliveries" // of the admin listener
 	openAPIPath    = "/openapi.yaml"
 	pingPath       = "/ping"
 )
+
+// deliveriesSuffix follows the id of a timer.
+const deliveriesSuffix = "/deliveries"
 
 // Keys that no timer has.
 const (
@@ -31,6 +35,7 @@ func (s *Server) routes() {
 	s.app.Delete(referencesPath, s.ofAdmins(s.dropReferences))
 	s.app.Post(batchPath, s.createBatch)
 	s.app.Get(itemPrefix+":id", s.lookup) // and HEAD
+	s.app.Get(itemPrefix+":id"+deliveriesSuffix, s.timerDeliveries)
 	s.app.Put(itemPrefix+":id", s.replace)
 	s.app.Delete(itemPrefix+":id", s.remove)
 	s.app.Get(statisticsPath, s.statistics)
@@ -47,6 +52,7 @@ const (
 	routeBatch
 	routeReferences
 	routeItem
+	routeDeliveries
 	routeStatistics
 	routeDescription
 	routePing
@@ -63,6 +69,8 @@ func (r route) String() string {
 		return referencesPath
 	case routeItem:
 		return itemPrefix + "{id}"
+	case routeDeliveries:
+		return itemPrefix + "{id}" + deliveriesSuffix
 	case routeStatistics:
 		return statisticsPath
 	case routeDescription:
@@ -90,6 +98,10 @@ func routeOf(path []byte) route {
 		return routePing
 	}
 	id, ok := bytes.CutPrefix(path, []byte(itemPrefix))
+	of, log := bytes.CutSuffix(id, []byte(deliveriesSuffix))
+	if ok && log && len(of) > 0 && bytes.IndexByte(of, '/') < 0 && string(of) != batchID && string(of) != referencesID {
+		return routeDeliveries
+	}
 	if ok && len(id) > 0 && bytes.IndexByte(id, '/') < 0 {
 		return routeItem
 	}
@@ -126,7 +138,7 @@ func (r route) allowed() string {
 		return "DELETE"
 	case routeItem:
 		return "GET, HEAD, PUT, DELETE"
-	case routeStatistics, routeDescription, routePing:
+	case routeDeliveries, routeStatistics, routeDescription, routePing:
 		return "GET, HEAD"
 	default:
 		return ""

@@ -8,6 +8,7 @@ import (
 
 	"chronos/api/transport"
 	"chronos/api/wire"
+	"chronos/scheduler/deliveries"
 
 	"github.com/gofiber/fiber/v2"
 	"github.com/prometheus/client_golang/prometheus"
@@ -20,6 +21,8 @@ const DefaultMaxRequests = 4096
 type Config struct {
 	// Timers does the work. Timers must be set.
 	Timers Timers
+	// Deliveries is the log of deliveries; nil for no log.
+	Deliveries Deliveries
 	// Authorizer decides about requests. A nil Authorizer allows everyone everything, except
 	// requests that need the role admin. The description of the interface is for everyone.
 	Authorizer Authorizer
@@ -43,7 +46,8 @@ type Config struct {
 type Server struct {
 	*transport.Server // has Serve and Shutdown
 
-	timers Timers
+	timers     Timers
+	deliveries Deliveries
 	// authorizer is nil if everyone may do everything.
 	authorizer Authorizer
 	unknown    wire.Handling
@@ -62,6 +66,7 @@ type Server struct {
 func New(cfg Config) *Server {
 	s := &Server{
 		timers:     cfg.Timers,
+		deliveries: cfg.Deliveries,
 		authorizer: cfg.Authorizer,
 		unknown:    cfg.Unknown,
 		log:        cfg.Log,
@@ -69,6 +74,9 @@ func New(cfg Config) *Server {
 		metrics:    newMetrics(cfg.Registerer),
 
 		maxRequests: int64(cmp.Or(max(cfg.MaxRequests, 0), DefaultMaxRequests)),
+	}
+	if s.deliveries == nil {
+		s.deliveries = (*deliveries.Log)(nil)
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)

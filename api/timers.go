@@ -199,7 +199,7 @@ func (s *Server) lookup(c *fiber.Ctx) error {
 	defer cancel()
 	found, err := s.timers.Lookup(ctx, id)
 	if err != nil {
-		return err
+		return s.withLast(ctx, c, id, err)
 	}
 	if err := transport.ReserveAnswer(c.Context().Conn(), len(found.Record.Timer.Callback.Opaque)); err != nil {
 		return err

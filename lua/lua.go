@@ -55,6 +55,8 @@ var (
 	prune string
 	//go:embed pause.lua
 	pause string
+	//go:embed deliveries.lua
+	deliveries string
 )
 
 // Scripts maps the name of each script to its whole source. The caller owns the
@@ -63,7 +65,8 @@ func Scripts() map[string]string {
 	all := map[string]string{
 		"merge": merge, "claim": claim, "fire": fire, "settle": settle, "ask": ask, "read": read, "list": list,
 		"beat": beat, "topology": topology, "sweep": sweep, "letters": letters, "prune": prune, "tally": tally, "recount": recount,
-		"pause": pause,
+		"pause":      pause,
+		"deliveries": deliveries,
 	}
 	for name, own := range all {
 		all[name] = common + strings.NewReplacer(recordMark, record, eachMark, "").Replace(own)

@@ -33,8 +33,8 @@ func TestScriptsAreTheFiles(t *testing.T) {
 	if diff := cmp.Diff(want, Scripts()); diff != "" {
 		t.Errorf("Scripts differ from the files (-want +got):\n%s", diff)
 	}
-	if len(want) != 15 {
-		t.Errorf("%d scripts, want merge, claim, fire, settle, ask, read, list, beat, topology, sweep, letters, prune, tally, recount and pause", len(want))
+	if len(want) != 16 {
+		t.Errorf("%d scripts, want merge, claim, fire, settle, ask, read, list, beat, topology, sweep, letters, prune, tally, recount, pause and deliveries", len(want))
 	}
 }
 
@@ -190,7 +190,9 @@ func TestCheckerBites(t *testing.T) {
 		{"command not allowed", "'ZADD'", "'PEXPIRE'", "PEXPIRE"},
 		{"command in lower case", "'ZADD'", "'zadd'", "zadd"},
 		{"command computed", "'ZADD'", "'Z' .. 'ADD'", "computed"},
-		{"pcall", "redis.call('ZADD'", "redis.pcall('ZADD'", "redis"},
+		{"pcall", "redis.call('ZADD'", "redis.pcall('ZADD'", "ZADD"},
+		{"a log that may fail the script", "redis.call('HGET', timers, node)", "redis.call('XADD', timers, '*', node, 1)", "XADD"},
+		{"a log elsewhere", "redis.call('HGET', timers, node)", "redis.pcall('XADD', timers, '*', node, 1)", "XADD"},
 		{"alias of redis", "local reply", "local r = redis\nlocal reply", "redis"},
 		{"global assigned", "local reply", "reply", "global reply"},
 		{"global function", "local function put", "function put", "global put"},
@@ -532,11 +534,17 @@ func (c *checker) checkCommands(body []ast.Stmt) {
 	calls, written := 0, 0
 	walk(body, func(n any) {
 		command, args, ok := redisCall(n)
-		if !ok {
+		protected, _, _ := protectedCall(n)
+		if !ok && protected == "" {
 			return
 		}
 		calls++
 		switch {
+		case protected != "":
+			command, args = c.checkProtected(n)
+			if command == "XADD" {
+				written++
+			}
 		case command == "":
 			c.fault("a command is computed")
 		case slices.Contains(writes, command):
@@ -580,6 +588,15 @@ func (c *checker) checkCommands(body []ast.Stmt) {
 	default:
 		c.fault("kind is %q, want merge, leased, read, node, topology, sweep, pauses or letters", c.kind)
 	}
+}
+
+// checkProtected: the script goes on after an error of a command about the log of deliveries, and of no other.
+func (c *checker) checkProtected(n any) (command string, args []ast.Expr) {
+	command, args, _ = protectedCall(n)
+	if !slices.Contains([]string{"XADD", "XREVRANGE"}, command) || len(args) == 0 || !isIdent(args[0], "deliveries") {
+		c.fault("command %s is not one of the allowed ones of pcall on the log", command)
+	}
+	return command, args
 }
 
 // checkAnswers: every answer begins with the shard's clock, and the header promises "late" if and only
@@ -725,13 +742,18 @@ func countIdent(body []ast.Stmt, name string) int {
 }
 
 // redisCall takes redis.call('COMMAND', …) apart; command is "" if computed.
-func redisCall(n any) (command string, args []ast.Expr, ok bool) {
+func redisCall(n any) (command string, args []ast.Expr, ok bool) { return callOf(n, "call") }
+
+// protectedCall takes redis.pcall('COMMAND', …) apart.
+func protectedCall(n any) (command string, args []ast.Expr, ok bool) { return callOf(n, "pcall") }
+
+func callOf(n any, function string) (command string, args []ast.Expr, ok bool) {
 	call, isCall := n.(*ast.FuncCallExpr)
 	if !isCall {
 		return "", nil, false
 	}
 	attr, isAttr := call.Func.(*ast.AttrGetExpr)
-	if !isAttr || !isIdent(attr.Object, "redis") || !isString(attr.Key, "call") {
+	if !isAttr || !isIdent(attr.Object, "redis") || !isString(attr.Key, function) {
 		return "", nil, false
 	}
 	if len(call.Args) > 0 {

@@ -6,18 +6,22 @@
 --          tombstone until the firing mark of an earlier state has passed. The reason says why the callback failed,
 --          percent-encoded (- after a success), and stays in a record that goes on. A successful callback has reported
 --          the pops left out, so the record forgets the number. An unreadable record goes to the dead letters, whatever the outcome.
---          The script corrects the sums of tags for live copies of rank 0, and the number of tombstones.
--- KEYS:    due timers leases dead tags
+--          The script corrects the sums of tags for live copies of rank 0, and the number of tombstones. With a log of
+--          deliveries, the attempt of an accepted outcome goes into the log, last and where Redis takes it.
+-- KEYS:    due timers leases dead tags deliveries
+--          (deliveries: absent without a log of deliveries)
 -- ARGV:    node
+--          (node: the node's id; with a log "id most", where most is about how many entries the partition keeps)
 -- ITEM:    key token outcome tagged terms
 --          (tagged: the tags that the claim found on a live copy of rank 0, - for no tags. terms: - for a success that
 --          leaves nothing, or "score delay offset keep away reason", times in ms. They are the score that the claim found, the delay
 --          of the outcome, how long after pops and retries the copy is looked at, the life of the tombstone, the copies that must
---          hear of the end before the tombstone may go (- for no copy), and why the callback failed)
+--          hear of the end before the tombstone may go (- for no copy), and why the callback failed. With a log, a line feed and
+--          the text of the attempt may follow; release and letter have no attempt)
 -- Returns: now_us, then for each item: "ok" or "lost lease" (lease: the present lease, "-" without a lease)
--- Cost:    O(items · log n + tags)
+-- Cost:    O(items · log n + tags), and O(1) an attempt
 -- Twice:   safe: the lease has ended, so the second answer is "lost -", or "lost" with a later lease
-local due, timers, leases, dead, tags, node
+local due, timers, leases, dead, tags, deliveries, node, most
 
 -- <record>
 local function encode(text)
@@ -94,13 +98,15 @@ local function read_terms(terms)
 end
 
 -- <each>
-due, timers, leases, dead, tags = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+due, timers, leases, dead, tags, deliveries = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 node = ARGV[1]
+if deliveries then node, most = string.match(node, '^(%S+) (%d+)$') end
 kept, gone, counted = {}, {}, nil
+local attempts = {}
 flush()
 
-local function settle(i, lease, record)
-  local key, token, outcome, tagged, terms = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4]
+local function settle(i, terms, lease, record)
+  local key, token, outcome, tagged = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
   local score, delay_ms, offset_ms, keep_ms, away, reason = read_terms(terms)
   if outcome == 'release' and lease == token then
     keep(key, math.max(now_ms + delay_ms, score))
@@ -161,6 +167,14 @@ for i = 2, #ARGV, 5 do
   local nth = item % together + 1
   if nth == 1 then records = nil end
   item = item + 1
+  local attempt = nil
+  if deliveries then
+    local feed = string.find(terms, '\n', 1, true)
+    if feed then
+      attempt = string.sub(terms, feed + 1)
+      terms = string.sub(terms, 1, feed - 1)
+    end
+  end
   local lease, again = held[item] or '-', seen[key]
   if again then
     flush()
@@ -179,8 +193,9 @@ for i = 2, #ARGV, 5 do
       records = records or redis.call('HMGET', timers, unpack(keys, item - nth + 1, math.min(item - nth + together, #keys)))
       record = records[nth]
     end
-    reply[item + 1] = settle(i, lease, record)
+    reply[item + 1] = settle(i, terms, lease, record)
   end
+  if attempt and reply[item + 1] == 'ok' then attempts[#attempts + 1] = attempt end
 end
 flush()
 if counted then
@@ -188,4 +203,7 @@ if counted then
     if by ~= 0 and redis.call('HINCRBY', tags, tag, int(by)) <= 0 then redis.call('HDEL', tags, tag) end
   end
 end
+-- By now the outcomes are written, so an error costs only the entry. The last entry trims the log.
+for n = 1, #attempts - 1 do redis.pcall('XADD', deliveries, '*', 'attempt', attempts[n]) end
+if #attempts > 0 then redis.pcall('XADD', deliveries, 'MAXLEN', '~', most, '*', 'attempt', attempts[#attempts]) end
 return reply

@@ -32,7 +32,7 @@ func dedicationKey(lane string) string { return "chronos:lane:" + lane }
 // partitionKeys are the keys of one partition. The keys share a hash tag, so that a script may touch the keys
 // together on a Redis Cluster.
 type partitionKeys struct {
-	due, timers, leases, dead, tags string
+	due, timers, leases, dead, tags, deliveries string
 }
 
 // callKeys are the keys that scripts take, by partition. Calls share these slices, which nobody changes.
@@ -40,12 +40,16 @@ type callKeys struct {
 	three, merge, settle, fence [Partitions][]string
 }
 
-func newCallKeys(lane *[Partitions]partitionKeys) *callKeys {
+// newCallKeys makes the keys. Without a log of deliveries no settlement gets the key of the log.
+func newCallKeys(lane *[Partitions]partitionKeys, logs bool) *callKeys {
 	c := &callKeys{}
 	for p, k := range lane {
 		c.three[p] = []string{k.due, k.timers, k.leases}
 		c.merge[p] = []string{k.due, k.timers, k.leases, k.tags}
 		c.settle[p] = []string{k.due, k.timers, k.leases, k.dead, k.tags}
+		if logs {
+			c.settle[p] = append(c.settle[p], k.deliveries)
+		}
 		c.fence[p] = []string{k.due, k.leases}
 	}
 	return c
@@ -58,6 +62,7 @@ func laneKeys(lane string) [Partitions]partitionKeys {
 		prefix := fmt.Sprintf("chronos:{%s.%02d}:", lane, p)
 		keys[p] = partitionKeys{
 			due: prefix + "due", timers: prefix + "timers", leases: prefix + "leases", dead: prefix + "dead", tags: prefix + "tags",
+			deliveries: prefix + "deliveries",
 		}
 	}
 	return keys

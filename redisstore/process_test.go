@@ -19,7 +19,7 @@ import (
 const answered = time.Second
 
 func options(log io.Writer, shards ...endpoint.Config) Options {
-	return Options{Shards: shards, Node: "node-1", Lane: "http", Log: slog.New(slog.NewTextHandler(log, nil))}
+	return Options{Shards: shards, Node: "node-1", Lane: "http", Log: slog.New(slog.NewTextHandler(log, nil)), Deliveries: 1000}
 }
 
 // shardOf is the first database of a Redis as a shard.
@@ -95,7 +95,7 @@ func fireAll(ctx context.Context, s *Store, shard string, claims []store.Claimed
 	settlements := make([]store.Settlement, len(claims))
 	for i, c := range claims {
 		fences[i] = store.Fence{Lease: c.Lease, Pops: c.Record.Timer.Pops()}
-		settlements[i] = store.Settlement{Lease: c.Lease, Outcome: outcome, Reason: "no more"}
+		settlements[i] = store.Settlement{Lease: c.Lease, Outcome: outcome, Reason: "no more", Attempt: anAttempt(c.Lease.Key, 1)}
 	}
 	var errs []error
 	for i, f := range s.Fire(ctx, shard, terms(), fences) {

@@ -47,6 +47,8 @@ type Options struct {
 	// Awake is the clock by which shards are waited for, and which stands still while the process does; nil for a
 	// clock that never stands still.
 	Awake *awake.Clock
+	// Deliveries is about how many entries the log of deliveries keeps for each partition of a shard; 0 for no log.
+	Deliveries int
 
 	announced, drained time.Duration // the topology's, in tests
 }
@@ -60,6 +62,7 @@ type Store struct {
 	calls    *callKeys
 	lane     string
 	node     string
+	logs     int // entries of the log of deliveries for each partition; 0 for no log
 	log      *slog.Logger
 	awake    *awake.Clock
 	patience time.Duration // of a flush; afterwards nobody waits for the flush any more
@@ -81,9 +84,9 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		return nil, errors.New("open store: want a lane, and a node id without colon and space")
 	}
 	s := &Store{
-		book: endpoint.NewBook(), keys: laneKeys(o.Lane), lane: o.Lane, node: o.Node, log: o.Log, awake: cmp.Or(o.Awake, awake.Always()), patience: timing.CommandLife, notAfter: timing.CommandLife,
+		book: endpoint.NewBook(), keys: laneKeys(o.Lane), lane: o.Lane, node: o.Node, logs: o.Deliveries, log: o.Log, awake: cmp.Or(o.Awake, awake.Always()), patience: timing.CommandLife, notAfter: timing.CommandLife,
 	}
-	s.calls = newCallKeys(&s.keys)
+	s.calls = newCallKeys(&s.keys, s.logs > 0)
 	s.minted.Store(rand.Uint64N(Partitions) * together) // nodes that start together go on in different partitions
 	given := make([]topology.Member, len(o.Shards))
 	for i, config := range o.Shards {

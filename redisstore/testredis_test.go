@@ -124,7 +124,7 @@ func (r *testRedis) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pr
 // openStore opens a node's store on shards. The store is closed with the test.
 func openStore(t testing.TB, node, lane string, shards ...*testRedis) *Store {
 	t.Helper()
-	options := Options{Node: node, Lane: lane, Log: slog.New(slog.DiscardHandler), Opened: -1} // bePatient closes connections
+	options := Options{Node: node, Lane: lane, Log: slog.New(slog.DiscardHandler), Opened: -1, Deliveries: storetest.KeptDeliveries} // bePatient closes connections
 	for i, r := range shards {
 		options.Shards = append(options.Shards, endpoint.Config{Name: string(rune('a' + i)), URL: r.url})
 	}

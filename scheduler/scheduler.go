@@ -12,6 +12,7 @@ import (
 
 	"chronos/scheduler/awake"
 	"chronos/scheduler/deadletter"
+	"chronos/scheduler/deliveries"
 	"chronos/scheduler/destinations"
 	"chronos/scheduler/dispatch"
 	"chronos/scheduler/replica"
@@ -162,6 +163,14 @@ func (s *Scheduler) tellUntilStopped(ctx context.Context) (stop func()) {
 		sample.TellRest(ctx, s.log, slices.Concat(s.dispatch.LogLines(), s.copies.LogLines(), []*sample.Line{s.lists.Unlisted})...)
 	}()
 	return func() { cancel(); <-done }
+}
+
+// Deliveries is the log of deliveries in backend; nil if the configuration has no log.
+func (s *Scheduler) Deliveries(backend store.LogStore) *deliveries.Log {
+	if !s.config.Deliveries {
+		return nil
+	}
+	return deliveries.New(&s.config, s.shards, backend)
 }
 
 // Letters are the dead letters of backend, which fire again through this engine.

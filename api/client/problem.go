@@ -34,6 +34,15 @@ type Problem struct { //nolint:errname // RFC 9457 calls it so, and it is more t
 	// RetryAfter is how long to wait before the request is sent again; zero if the answer doesn't
 	// say.
 	RetryAfter time.Duration
+	// Last is the last attempt at a pop of a timer that has ended, with ErrNotFound; nil if the node does
+	// not know.
+	Last *LastDelivery
+}
+
+// LastDelivery is how an attempt ended.
+type LastDelivery struct {
+	Result string    // as in Delivery
+	At     time.Time // when the outcome was stored
 }
 
 // Error has the status, the code and the detail.
@@ -75,9 +84,16 @@ func problemOf(a *answer) *Problem {
 			Detail  string `json:"detail"`
 			Code    string `json:"code"`
 			Pointer string `json:"pointer"`
+			Last    *struct {
+				Result string    `json:"result"`
+				At     time.Time `json:"at"`
+			} `json:"last"`
 		}
 		if json.Unmarshal(a.body, &body) == nil {
 			p.Code, p.Pointer = body.Code, body.Pointer
+			if body.Last != nil {
+				p.Last = &LastDelivery{body.Last.Result, body.Last.At}
+			}
 			if body.Detail != "" {
 				p.Detail = body.Detail
 			}

@@ -17,6 +17,7 @@ import (
 	"chronos/api"
 	"chronos/api/client"
 	"chronos/api/openapitest"
+	"chronos/scheduler/deliveries"
 	"chronos/scheduler/statistics"
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
@@ -32,6 +33,8 @@ type memory struct {
 	records map[string]store.ReadResult
 	bodies  map[string]string // by idempotency key
 	fails   error             // of every operation
+	log     deliveries.Page   // of every timer
+	asked   deliveries.Query  // of the log
 	over    bool              // says of replayed creates that their timers are over
 }
 
@@ -161,7 +164,7 @@ func connect(t *testing.T, m *memory, options ...client.Option) (*client.Client,
 	if err != nil {
 		t.Fatal(err)
 	}
-	server, listener := api.New(api.Config{Timers: m}), &counted{Listener: ln}
+	server, listener := api.New(api.Config{Timers: m, Deliveries: m}), &counted{Listener: ln}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	transport := &http.Transport{}

@@ -212,16 +212,19 @@ func (d *Description) template(u *url.URL) (template string, params map[string]s
 	return template, params, ok
 }
 
-// match compares a path with a template whose last segment may be a parameter.
+// match compares a path with a template of which a segment may be a parameter.
 func match(template, escaped, path string) (params map[string]string, ok bool) {
 	prefix, name, templated := strings.Cut(template, "{")
 	if !templated {
 		return nil, template == path
 	}
-	value, ok := strings.CutPrefix(path, prefix)
+	name, suffix, _ := strings.Cut(name, "}")
+	value, begins := strings.CutPrefix(path, prefix)
+	value, ends := strings.CutSuffix(value, suffix)
+	escaped = strings.TrimSuffix(strings.TrimPrefix(escaped, prefix), suffix)
 	// An escaped slash belongs to the value, but no described value has a slash.
-	if !ok || value == "" || strings.Contains(strings.TrimPrefix(escaped, prefix), "/") || strings.Contains(value, "/") {
+	if !begins || !ends || value == "" || strings.Contains(escaped, "/") || strings.Contains(value, "/") {
 		return nil, false
 	}
-	return map[string]string{strings.TrimSuffix(name, "}"): value}, true
+	return map[string]string{name: value}, true
 }

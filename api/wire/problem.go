@@ -24,8 +24,17 @@ type Problem struct { //nolint:errname // it has the name that RFC 9457 gives it
 	Code    string  // stable, for programs
 	Pointer *string // JSON pointer into the request body; nil for none
 
+	// Last is the last known attempt at a pop of a timer that has ended; nil for none.
+	Last *LastDelivery
+
 	RetryAfter time.Duration // of the header, rounded up to seconds; 0 for none
 	header     [2]string     // another header, name and value; "" for none
+}
+
+// LastDelivery is how an attempt ended, and when.
+type LastDelivery struct {
+	Result string
+	At     time.Time
 }
 
 // NewProblem makes a problem without a pointer and without further headers.
@@ -131,6 +140,10 @@ func (p Problem) appendMembers(dst []byte) []byte {
 	dst = appendString(append(dst, `,"code":`...), p.Code)
 	if p.Pointer != nil {
 		dst = appendString(append(dst, `,"pointer":`...), *p.Pointer)
+	}
+	if p.Last != nil {
+		dst = appendString(append(dst, `,"last":{"result":`...), p.Last.Result)
+		dst = append(timer.AppendInstant(append(dst, `,"at":"`...), p.Last.At), `"}`...)
 	}
 	return dst
 }

@@ -107,7 +107,7 @@ func newNode(ctx context.Context, cfg environment.Node, runtimeDir localtoken.Di
 	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	n.store, err = redisstore.Open(ctx, redisstore.Options{Shards: shards, Node: n.id, Lane: "http", Log: log, Awake: n.awake})
+	n.store, err = redisstore.Open(ctx, redisstore.Options{Shards: shards, Node: n.id, Lane: "http", Log: log, Awake: n.awake, Deliveries: cfg.Deliveries})
 	if err != nil {
 		return nil, err
 	}
@@ -145,10 +145,13 @@ func (n *node) serve(cfg environment.Node, shared files, registry *prometheus.Re
 		Ready: n.ready, Hosts: cfg.AdminHosts, Topology: operator.Operator{Store: n.store}, Letters: n.engine.Letters(n.store), Gatherer: registry, Log: n.log,
 		Destinations: n.engine,
 	}
+	if deliveries := n.engine.Deliveries(n.store); deliveries != nil { // an interface that holds a nil pointer is not nil
+		public.Deliveries, admin.Deliveries = deliveries, deliveries
+	}
 	if cfg.Strict {
 		public.Unknown = wire.Strict
 	}
-	if n.tokens != nil { // an interface that holds a nil pointer is not nil
+	if n.tokens != nil {
 		public.Authorizer, admin.Authorizer = n.tokens, n.tokens
 	} else {
 		admin.Authorizer, admin.OpenReads = n.local, true
@@ -240,6 +243,7 @@ func engineConfig(cfg environment.Node, id string, log *slog.Logger, registry pr
 	engine.Attempts, engine.CatchUp, engine.Slots, engine.MinCopies = cfg.Attempts, cfg.CatchUp, cfg.Slots, cfg.MinCopies
 	engine.IdempotencyLife, engine.SweepRate, engine.AwayLimit = cfg.IdempotencyLife, cfg.SweepRate, cfg.AwayLimit
 	engine.Skew.Max = cfg.ReplicaSkew
+	engine.Deliveries = cfg.Deliveries > 0
 	engine.PreciseSleep = true
 	engine.Registerer = registry
 	return engine

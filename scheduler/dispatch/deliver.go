@@ -54,6 +54,9 @@ type Delivered struct {
 	Verdict Verdict
 	// Reason says what went wrong, in a few printable words without secrets.
 	Reason string
+	// Answer says how the receiver took a pop, in the same words; "" for no words. Only the log of
+	// deliveries has the Answer.
+	Answer string
 	// RetryAfter is the pause that the receiver asked for; 0 for no pause.
 	RetryAfter time.Duration
 	// Final says that no further attempt would do better than the failed attempt: the pop is given

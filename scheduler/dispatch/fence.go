@@ -171,7 +171,7 @@ func (d *Dispatcher) expired(c *claim) store.Settlement {
 	d.metrics.expired.Inc()
 	outcome, _ := outcomeOf(Delivered{Final: true}, state.Seq, state.Attempt, c.pops(), timer.Retry{})
 	d.lines.expired.Log(d.log, expiredLine, "timer", c.Record.ID.String(), "seq", state.Seq, "attempts", state.Attempt, "late", c.fenced.Late)
-	return store.Settlement{Outcome: outcome, Reason: reason}
+	return store.Settlement{Outcome: outcome, Reason: reason, Attempt: d.attempt(c, c.fenced.Late, &Delivered{Reason: reason})}
 }
 
 // noteLeftOut counts the pops that the fence has left out before its pop.

@@ -85,9 +85,10 @@ func (d *Dispatcher) fire(ctx context.Context, c *claim) {
 		d.metrics.lateness.Observe(d.lateness(c).Seconds())
 	}
 	c.lane.credit.ToReceiver(c.weight)
+	late := c.sinceDue()
 	delivered := d.deliverer.Deliver(bounded, Delivery{
 		Callback: c.Record.Timer.Callback, ID: c.Record.ID, Version: c.fenced.State.Version,
-		Seq: c.fenced.State.Seq, Attempt: c.fenced.State.Attempt, Due: c.fenced.Due, Late: c.sinceDue(),
+		Seq: c.fenced.State.Seq, Attempt: c.fenced.State.Attempt, Due: c.fenced.Due, Late: late,
 		LeftOut: c.fenced.LeftOut,
 	})
 	c.lane.credit.FromReceiver(c.weight)
@@ -95,7 +96,9 @@ func (d *Dispatcher) fire(ctx context.Context, c *claim) {
 	d.metrics.inFlight.Dec()
 	d.freeSlot(c)
 	d.metrics.countFired(delivered.Verdict)
-	c.settle(d.outcome(c, delivered))
+	settlement := d.outcome(c, delivered)
+	settlement.Attempt = d.attempt(c, late, &delivered)
+	c.settle(settlement)
 }
 
 // deadlineAfter is the end of a callback that lasts as long as timeout; the zero time for no end.

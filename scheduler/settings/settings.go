@@ -49,6 +49,8 @@ type Config struct {
 	Slots    int        // callbacks under way in all
 	Skew     store.Skew // between the copies of a timer
 
+	// Deliveries has attempts at callbacks go into the log of deliveries, with the settlements.
+	Deliveries bool
 	// Destinations has the limits and pauses of destinations; nil for a book of the engine's own,
 	// without limits.
 	Destinations *destinations.Book

@@ -178,6 +178,8 @@ type Settlement struct {
 	// Untold are the copies that must hear of the end before the tombstone may go.
 	Keep   time.Duration
 	Untold []Away
+	// Attempt goes into the log of deliveries once the lease has ended; nil for no entry.
+	Attempt *Attempt
 }
 
 // Settled is the answer to a Settlement.

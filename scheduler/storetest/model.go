@@ -25,6 +25,7 @@ type Model struct {
 	layouts       map[string]Layout // of nodes that know another layout
 	changed       chan struct{}     // closed when any layout has changed
 	shards        map[string]*shard
+	logs          int // entries of the log that a partition keeps; 0 for no log
 	now           func() time.Time
 	before, after Hook
 	links         map[[2]string]Link // of node and shard
@@ -40,6 +41,7 @@ type shard struct {
 	entries map[string]*entry
 	idleMs  int64 // no copy must be looked at before, unless a call other than a claim has changed copies since
 	dead    []DeadLetter
+	log     []store.LogEntry // of attempts, the oldest first
 	beats   map[string]int64 // node to ms
 	clocks  map[string]announced
 	pauses  map[string]store.Decision // by destination
@@ -125,7 +127,7 @@ func (m *Model) Wipe(name string) {
 	defer m.mu.Unlock()
 	s := m.shards[name]
 	s.idleMs, s.entries, s.swept, s.missedSince = 0, map[string]*entry{}, store.SweepState{Restarted: true}, nil
-	s.beats, s.clocks, s.pauses = map[string]int64{}, map[string]announced{}, map[string]store.Decision{}
+	s.beats, s.clocks, s.pauses, s.log = map[string]int64{}, map[string]announced{}, map[string]store.Decision{}, nil
 }
 
 // Save remembers a shard's contents. The returned function takes the shard back to these contents, as a Redis that

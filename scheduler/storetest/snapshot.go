@@ -22,6 +22,7 @@ func (m *Model) copyShards(shards map[string]*shard) map[string]*shard {
 	all := make(map[string]*shard, len(shards))
 	for name, s := range shards {
 		c := newShard(s.name)
+		c.log = slices.Clone(s.log)
 		c.dead, c.beats, c.clocks = slices.Clone(s.dead), maps.Clone(s.beats), maps.Clone(s.clocks)
 		for key, e := range s.entries {
 			same := *e // the lists of an entry are never changed in place

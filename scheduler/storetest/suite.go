@@ -21,6 +21,8 @@ type Fixture struct {
 	// Neighbors makes n keys that are claimed in order of due; a store may claim further keys in another order. Nil
 	// if all keys are claimed in order.
 	Neighbors func(n int) []string
+	// The stores keep KeptDeliveries entries of the log of deliveries for each partition, or up to a hundred more.
+
 	// DeadLetters are the timers that were given up on a shard.
 	DeadLetters func(shard string) []DeadLetter
 }
@@ -32,7 +34,7 @@ func Run(t *testing.T, open func(t *testing.T) Fixture) {
 	for _, cases := range []map[string]func(*rig){
 		mergeCases(), conditionCases(), stateCases(), onceCases(), anewCases(), markCases(), tombstoneCases(), claimCases(), retryCases(), neglectedCases(),
 		fireCases(), overdueCases(), catchUpCases(), expireCases(), settleCases(), releaseCases(), askCases(), readCases(), nodeCases(), batchCases(), outcomeCases(), letterCases(), unheardCases(), graveCases(), listCases(),
-		tagCases(), pauseCases(),
+		tagCases(), pauseCases(), logCases(),
 	} {
 		for name, check := range cases {
 			t.Run(name, func(t *testing.T) {

@@ -13,6 +13,7 @@ func TestModelKeepsTheContract(t *testing.T) {
 				clock := NewClock(time.UnixMilli(1_790_000_000_000).Add(300 * time.Microsecond))
 				model := NewModel(shards...)
 				model.SetClock(clock.Now)
+				model.KeepDeliveries(KeptDeliveries)
 				return Fixture{Open: model.Open, Now: clock.Now, Pass: clock.Advance, Neighbors: neighbors, DeadLetters: model.DeadLetters}
 			})
 		})

@@ -152,6 +152,9 @@ func (v *view) Settle(ctx context.Context, name string, settlements []store.Sett
 	err := v.m.call(ctx, v.node, "settle", name, func(s *shard, now time.Time) {
 		for i, o := range settlements {
 			results[i] = s.settle(now, v.node, o)
+			if results[i].Accepted {
+				s.note(now, &o, v.m.logs)
+			}
 		}
 	})
 	for i := range results {

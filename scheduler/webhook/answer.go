@@ -247,7 +247,7 @@ func skipLastLine(r *bufio.Reader) bool {
 func (a *answer) delivered(now time.Time) dispatch.Delivered {
 	switch {
 	case a.status >= 200 && a.status < 300:
-		return dispatch.Delivered{Verdict: dispatch.VerdictDelivered}
+		return dispatch.Delivered{Verdict: dispatch.VerdictDelivered, Answer: statusReason(a.status)}
 	case a.status == http.StatusGone:
 		return dispatch.Delivered{Verdict: dispatch.VerdictGone, Reason: statusReason(a.status)}
 	}

@@ -15,7 +15,10 @@ import (
 func TestVerdict(t *testing.T) {
 	const empty = "Content-Length: 0\r\n\r\n"
 	failed := func(reason string) dispatch.Delivered { return dispatch.Delivered{Reason: reason} }
-	delivered := dispatch.Delivered{Verdict: dispatch.VerdictDelivered}
+	delivered := dispatch.Delivered{Verdict: dispatch.VerdictDelivered, Answer: "status 200"}
+	answered := func(status string) dispatch.Delivered {
+		return dispatch.Delivered{Verdict: dispatch.VerdictDelivered, Answer: status}
+	}
 	long := "X-Long: " + strings.Repeat("v", 9000) + "\r\n"
 	for _, tt := range []struct {
 		name, answer string
@@ -23,9 +26,9 @@ func TestVerdict(t *testing.T) {
 		again        bool // the connection is used again
 	}{
 		{"200", ok, delivered, true},
-		{"201 without reason phrase", "HTTP/1.1 201\r\n" + empty, delivered, true},
-		{"204", "HTTP/1.1 204 No Content\r\n\r\n", delivered, true},
-		{"299", "HTTP/1.1 299 Any\r\n" + empty, delivered, true},
+		{"201 without reason phrase", "HTTP/1.1 201\r\n" + empty, answered("status 201"), true},
+		{"204", "HTTP/1.1 204 No Content\r\n\r\n", answered("status 204"), true},
+		{"299", "HTTP/1.1 299 Any\r\n" + empty, answered("status 299"), true},
 		{"chunked", "HTTP/1.1 200 OK\r\nTransfer-Encoding: Chunked\r\n\r\n3;x=y\r\nabc\r\n0\r\n\r\n", delivered, true},
 		{"chunked with a trailer", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nTrailer: a\r\n\r\n", delivered, false},
 		{"chunked, a bare line end at last", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\n", delivered, false},

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/http"
 	"os"
 	"strconv"
 	"syscall"
@@ -85,7 +86,18 @@ func connectReason(err error) string {
 	return "no connection"
 }
 
-func statusReason(status int) string { return "status " + strconv.Itoa(status) }
+// statusReason makes no new text for the usual statuses of a success.
+func statusReason(status int) string {
+	switch status {
+	case http.StatusOK:
+		return "status 200"
+	case http.StatusAccepted:
+		return "status 202"
+	case http.StatusNoContent:
+		return "status 204"
+	}
+	return "status " + strconv.Itoa(status)
+}
 
 func late(err error) bool {
 	var timeout interface{ Timeout() bool }

@@ -23,7 +23,7 @@ type contents struct {
 }
 
 var (
-	partitionKey = regexp.MustCompile(`^chronos:\{http\.(?:0\d|1[0-5])\}:(due|timers|leases|dead|tags)$`)
+	partitionKey = regexp.MustCompile(`^chronos:\{http\.(?:0\d|1[0-5])\}:(due|timers|leases|dead|tags|deliveries)$`)
 	shardKey     = regexp.MustCompile(`^chronos:(\{[a-z]+\}:(nodes|clocks)|shard|topology|swept)$`)
 )
 

@@ -24,6 +24,7 @@ type Node struct {
 	Copies
 	IdempotencyLife  time.Duration `env:"CHRONOS_IDEMPOTENCY_LIFE,default=1h" min:"1s" max:"168h" about:"how long a request with an Idempotency-Key is answered after its timer is over"`
 	DeadRetention    time.Duration `env:"CHRONOS_DEAD_RETENTION,default=168h" min:"1s" max:"87600h" about:"how long the dead letters are kept: single-pop timers that were given up after their last attempt"`
+	Deliveries       int           `env:"CHRONOS_DELIVERIES,default=0" min:"0" max:"100000" about:"attempts at callbacks, about, that the log of deliveries keeps for each of the 16 partitions of a Redis, such as 1000; 0 for no log"`
 	CallbackAllow    string        `env:"CHRONOS_CALLBACK_ALLOW" about:"the only places that are called back: CIDRs, addresses, host names or *.suffix, each with or without :port, or :port alone, separated by commas; unset for all but link-local and metadata addresses, the admin listener and Redis"`
 	CallbackDeny     string        `env:"CHRONOS_CALLBACK_DENY" about:"places that are never called back, written likewise, where 127.0.0.0/8 and localhost mean all loopback; stronger than CHRONOS_CALLBACK_ALLOW"`
 	CallbackCAFile   string        `env:"CHRONOS_CALLBACK_CA_FILE" about:"PEM file of authorities that receivers' certificates may come from, beside those that the system trusts"`

@@ -83,8 +83,8 @@ func TestReceiverAnswersAsScripted(t *testing.T) {
 		{Reason: "connection closed before an answer"},
 		{Verdict: dispatch.VerdictGone, Reason: "status 410"},
 		{Reason: "status 302"},
-		{Verdict: dispatch.VerdictDelivered},
-		{Verdict: dispatch.VerdictDelivered},
+		{Verdict: dispatch.VerdictDelivered, Answer: "status 200"},
+		{Verdict: dispatch.VerdictDelivered, Answer: "status 200"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("answers (-want +got):\n%s", diff)
