@@ -1,11 +1,13 @@
 package redisstore
 
 import (
+	"errors"
 	"io"
 	"testing"
 	"time"
 
 	"chronos/scheduler/store"
+	"chronos/scheduler/timer"
 	"chronos/scheduler/timing"
 	"chronos/scheduler/verify/testkit"
 )
@@ -124,5 +126,32 @@ func TestAnEmptiedRedisIsQuiet(t *testing.T) {
 			t.Errorf("a Redis that is %s: a callback may start for %v", what.name, firing)
 		}
 		shard.mini.FlushAll()
+	}
+}
+
+// A Redis that has just lost data carries out no write on a condition for 2 s: the version that would refuse the write
+// may be lost.
+func TestARestartedRedisDecidesNoCondition(t *testing.T) {
+	t.Parallel()
+	p := testkit.StartRedis(t, "--appendfsync", "always")
+	s := openShards(t, io.Discard, shardOf("a", p))
+	timed := creation("k", time.Hour)
+	merge(t, s, timed)
+	p.Kill()
+	p.Start()
+	back := time.Now()
+	testkit.Eventually(t, testkit.Soon, "the restart to be noticed", func() bool {
+		return s.Merge(t.Context(), []store.Write{deletion("never there")})[0].Firing > 0
+	})
+	asked := []store.Write{deletion("k").If(timed.State.Version)}
+	if w := s.Merge(t.Context(), asked)[0]; !errors.Is(w.Err, timer.ErrUnavailable) {
+		t.Errorf("answered %+v, want that the Redis decides nothing", w)
+	}
+	if got := read(t, s, "k"); got.Record.State.Ended || got.Err != nil {
+		t.Errorf("read %+v, %v; want the timer as before", got.Record.State, got.Err)
+	}
+	testkit.Eventually(t, testkit.Soon, "the Redis to decide", func() bool { return s.Merge(t.Context(), asked)[0].Err == nil })
+	if waited := time.Since(back); waited < timing.QuietTime-200*time.Millisecond {
+		t.Errorf("decided after %v, want %v at least", waited, timing.QuietTime)
 	}
 }

@@ -103,9 +103,9 @@ func yieldingBugs() []bug {
 			Hints: []hint{{Package: "scheduler", Run: "TestAShardThatRefusesWritesIsNotWaitedFor"}},
 		},
 		{
-			Name: "former-primary-waits", What: "A former primary waits for the turn of a better copy once the change of the shards is over.",
-			Edits: []edit{{"(*question).yield", "", "c.early() || ", ""}},
-			Hints: []hint{{Package: "scheduler", Run: "TestAFormerPrimaryDoesNotWait"}},
+			Name: "former-turn-waited-for", What: "A backup waits for the former turn of a better copy once the change of the shards is over.",
+			Edits: []edit{{"(*question).yield", "", "d.LookIn > 0 && ", "d.LookIn > 0 && c.lane.d.shards.Changing(c.Lease.Key) && "}},
+			Hints: []hint{{Package: "scheduler", Run: "TestANewPrimaryDoesNotWaitForItsFormerTurn"}},
 		},
 		{
 			Name: "better-copy-keeps-its-former-rank", What: "A better copy waits by the rank that it had before the shards changed.",

@@ -23,7 +23,7 @@ func recordBugs() []bug {
 		},
 		{
 			Name: "leased-write-without-lease", What: "A leased write changes a copy though the lease is gone.",
-			Edits: []edit{{"refused", "merge.lua", "  if token ~= '' and lease ~= token and not fired(lease, token) then return 'lost' end\n", ""}},
+			Edits: []edit{{"refused", "merge.lua", "elseif token ~= '' and lease ~= token and not fired(lease, token) then return 'lost' end", "end"}},
 			Hints: []hint{{Package: "redisstore", Run: "TestLeasedWriteNeedsItsLease"}},
 		},
 		{
