@@ -39,6 +39,13 @@ func TestAnOldVersionWhileAllThatWereToldAreAway(t *testing.T) {
 			b.fault(NodeFreeze, "n1", until-1000, until)
 		}
 	}
+	// bare is a DELETE that told shards without a copy, too.
+	bare := func(unreached int) func(*book) {
+		return func(b *book) {
+			after(unreached, 59_500)(b)
+			b.deletion("k7").Answer.Copies = 3
+		}
+	}
 	late := only(NoneAfterAnswer)
 	behind := func(faulty int) func(*book) {
 		return func(b *book) {
@@ -52,6 +59,8 @@ func TestAnOldVersionWhileAllThatWereToldAreAway(t *testing.T) {
 		{"it was away when the callback was due", behind(60_500), late},
 		{"it was when the callback was sent, at the earliest", after(1, 60_006-2000-1000-afterMs), nil},
 		{"it was before", after(1, 60_006-2000-1000-afterMs-1), late},
+		{"it is away, and shards without a copy were told", bare(1), nil},
+		{"the same, and both owners were told", bare(0), late},
 		{"it is later", after(1, 60_007), late},
 		{"none is", after(1, 0), late},
 		{"both were told, and one of them is away", after(0, 59_500), late},

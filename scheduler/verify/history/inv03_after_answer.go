@@ -45,12 +45,16 @@ func noneAfterAnswer(r *run, f *Finding) {
 }
 
 func (r *run) judgeAfter(f *Finding, w *write, op *Operation, last time.Duration) {
+	told, unreached := r.told(op), 0
+	if op.Answer != nil && op.Answer.Unreached > 0 { // a DELETE that does not know the owners tells further shards
+		unreached = op.Answer.Unreached
+		told = min(told, max(w.rf-unreached, 1))
+	}
 	for _, c := range w.calls {
-		if c.arrived() <= last || r.onItsWay(w, c, last) || r.lost(w.timer(), op.invoked(), c.arrived(), r.told(op)) {
+		if c.arrived() <= last || r.onItsWay(w, c, last) || r.lost(w.timer(), op.invoked(), c.arrived(), told) {
 			continue
 		}
-		unreached := op.Answer != nil && op.Answer.Unreached > 0
-		if !unreached || !r.faulty(w.timer(), c.arrived()-r.l.InFlight, c.arrived(), r.told(op)) && !r.stoodStill(c) {
+		if unreached == 0 || !r.faulty(w.timer(), c.arrived()-r.l.InFlight, c.arrived(), told) && !r.stoodStill(c) {
 			f.violation("%s: %s later than the answer to a %s at %s allows", c, c.arrived()-last, op.Kind, op.returned())
 		}
 	}
