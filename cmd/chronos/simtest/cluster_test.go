@@ -73,7 +73,7 @@ func newCluster(t *testing.T, s setting, o options, log *slog.Logger) *cluster {
 	})
 	for i := range s.nodes {
 		m := newMachine(string(rune('1'+i)), s.timing, log, c.shards, s.shards, listening.accept)
-		m.opened, m.listed = s.opened, s.losses
+		m.opened, m.logs, m.listed = s.opened, s.logs, s.losses
 		c.machines = append(c.machines, m)
 		c.start(m)
 	}

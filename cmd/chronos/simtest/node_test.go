@@ -37,6 +37,7 @@ type machine struct {
 	shards   []*shard
 	given    int              // how many of the shards the node is started with
 	opened   int              // redisstore.Options.Opened
+	logs     int              // redisstore.Options.Deliveries
 	listed   bool             // the node's list of shards is kept up to date, as docs/topology.md advises
 	last     *process         // the process assembled last
 	links    map[string]*link // by the name of the shard
@@ -148,7 +149,7 @@ func (m *machine) assemble(ctx context.Context, p *process) (err error) {
 		return m.links[name].dial(ctx, p)
 	}
 	clock := awake.Following(m.pausing.elapsed)
-	options := redisstore.Options{Node: p.id, Lane: "http", Log: m.log, Dial: dial, Connections: 8, Opened: m.opened, Awake: clock}
+	options := redisstore.Options{Node: p.id, Lane: "http", Log: m.log, Dial: dial, Connections: 8, Opened: m.opened, Deliveries: m.logs, Awake: clock}
 	for _, s := range m.listedShards() {
 		options.Shards = append(options.Shards, endpoint.Config{Name: s.name, URL: s.url(), Dial: dial})
 	}
@@ -164,7 +165,7 @@ func (m *machine) assemble(ctx context.Context, p *process) (err error) {
 	})
 	config := settings.Default(p.id, m.log)
 	config.PollInterval, config.Grace, config.Skew = m.timing.poll, m.timing.grace, m.timing.skew
-	config.TombLife = tombLife
+	config.TombLife, config.Deliveries = tombLife, m.logs > 0
 	config.SinceBoot = func() time.Duration { return time.Hour + time.Since(m.boot) }
 	config.Wall, config.Awake = m.now, clock
 	if p.engine, err = scheduler.New(config, p.store, p.client); err != nil {

@@ -25,6 +25,7 @@ type setting struct {
 	apart    []time.Duration
 	faults   []fault
 	opened   int  // redisstore.Options.Opened
+	logs     int  // redisstore.Options.Deliveries
 	instants bool // timers may name the instant at which they are due
 	losses   bool // shards lose data
 }
@@ -167,6 +168,7 @@ func draw(seed uint64, length time.Duration, o options) setting {
 		s.load = max(length-healing, length/2)
 	}
 	s.instants = r.IntN(2) == 0
+	s.logs = int(s.seed%2) * 20
 	changes := !o.still
 	if changes {
 		s.spares = 1 + r.IntN(2)
