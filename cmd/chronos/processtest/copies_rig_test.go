@@ -218,8 +218,9 @@ func (r *rig) homes(h *history.History) (homes []history.Home) {
 	return homes
 }
 
-// relax widens the bounds on time by the longest hold-up of the test itself.
-func relax(l *history.Limits, heldUp time.Duration) {
+// relax widens the bounds on time by the longest hold-up of the test itself. A node that is killed during a hold-up has
+// had all answers that came meanwhile, and has settled none, so all of their callbacks come again.
+func relax(l *history.Limits, heldUp time.Duration, h *history.History) {
 	slack := heldup.Slack(heldUp)
 	if slack == 0 {
 		return
@@ -229,6 +230,7 @@ func relax(l *history.Limits, heldUp time.Duration) {
 	}
 	l.Network += heldUp
 	l.AnswerMargin += heldUp
+	l.FewDuplicates += int(int64(len(h.Callbacks)) * int64(heldUp) / max(h.End.AtNs, 1))
 }
 
 // judge checks the history, and prints and returns the figures.
@@ -244,7 +246,7 @@ func (r *rig) judge(h *history.History) string {
 		r.keepLogs()
 	}
 	limits := r.plan.limits()
-	relax(&limits, r.heldUp)
+	relax(&limits, r.heldUp, h)
 	if r.scenario.limits != nil {
 		r.scenario.limits(&limits, h)
 	}
