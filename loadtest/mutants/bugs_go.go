@@ -109,7 +109,7 @@ func yieldingBugs() []bug {
 		},
 		{
 			Name: "better-copy-keeps-its-former-rank", What: "A better copy waits by the rank that it had before the shards changed.",
-			Edits: []edit{{"(*question).promote", "", "len(q.outranked) == 0", "len(q.outranked) >= 0"}},
+			Edits: []edit{{"(*question).promote", "", "len(q.promotions) == 0", "len(q.promotions) >= 0"}},
 			Hints: []hint{{Package: "scheduler", Run: "TestCopiesAreFoundWhenOwnersAreFewer"}},
 		},
 	}

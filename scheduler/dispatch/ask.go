@@ -83,7 +83,14 @@ type question struct {
 	states      []store.KeyState
 	differences []store.Difference
 	err         error
-	outranked   []store.Write // to better copies that wait though the turn of their rank has passed
+	promotions  []promotion
+}
+
+// promotion has a better copy come due that waits though the turn of its rank has passed.
+type promotion struct {
+	write store.Write
+	of    *claim        // which waits for the better copy
+	lease time.Duration // how long the claim waits if the better copy is leased
 }
 
 // questions are the questions about the claims for which no fence was asked for yet.
@@ -204,7 +211,8 @@ func (q *question) yield(c *claim, d *store.Difference) time.Duration {
 	behind := time.Duration(max(1, c.own.Rank-p.Rank)) * c.skew()
 	wait := d.LookIn + behind
 	if d.LookIn > 0 && d.Firing == 0 && d.State == c.Record.State && (d.State.Attempt == 0 || !c.own.Home || c.Record.Rank < c.own.Rank) {
-		q.outranked = append(q.outranked, store.Rank(p.Copy(c.Record.ID), &c.Record, 0, -time.Millisecond))
+		promoted := store.Rank(p.Copy(c.Record.ID), &c.Record, 0, -time.Millisecond)
+		q.promotions = append(q.promotions, promotion{promoted, c, wait})
 		wait = behind
 	}
 	switch {
@@ -219,13 +227,21 @@ func (q *question) yield(c *claim, d *store.Difference) time.Duration {
 // promote has better copies come due that wait out of turn: by the rank of before a change of the
 // shards, or for another copy that waits, too. A leased copy stays as it is.
 func (q *question) promote(ctx context.Context, d *Dispatcher) {
-	if len(q.outranked) == 0 {
+	if len(q.promotions) == 0 {
 		return
 	}
 	bounded, cancel := d.config.Awake.WithTimeout(ctx, timing.TellPatience)
 	defer cancel()
-	for _, told := range d.store.Tell(bounded, q.shard.Name, q.outranked) {
-		if told.Err == nil { // a copy that could not be told waits, as before
+	writes := make([]store.Write, len(q.promotions))
+	for i := range q.promotions {
+		writes[i] = q.promotions[i].write
+	}
+	for i, told := range d.store.Tell(bounded, q.shard.Name, writes) {
+		switch p := &q.promotions[i]; {
+		case told.Err != nil: // the better copy waits, as before
+		case told.Status == store.WriteLeased:
+			p.of.other.wait = max(p.of.other.wait, p.lease)
+		default:
 			q.shard.PokeIfSoon(told.Partition, 0)
 		}
 	}
