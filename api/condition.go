@@ -82,5 +82,6 @@ func refuseConditions(c *fiber.Ctx) error {
 
 // setETag names the version of a timer in the answer.
 func setETag(c *fiber.Ctx, v timer.Version) {
-	c.Response().Header.SetBytesV(fasthttp.HeaderETag, wire.AppendETag(nil, v))
+	var etag [32]byte
+	c.Response().Header.SetBytesV(fasthttp.HeaderETag, wire.AppendETag(etag[:0], v))
 }

@@ -77,7 +77,7 @@ type attempt struct {
 }
 
 func (k *Keeper) newAttempt(w Wish) attempt {
-	a := attempt{Wish: w, k: k, decided: w.decides()}
+	a := attempt{Wish: w, k: k, decided: !w.conditional()}
 	if w.Fresh {
 		a.begin(k.shards.Homes(w.ID))
 	} else {
@@ -91,8 +91,8 @@ func (k *Keeper) newAttempt(w Wish) attempt {
 	return a
 }
 
-// decides reports whether no copy has to take the write first.
-func (w *Wish) decides() bool { return w.BodyHash == "" && w.judged == nil }
+// conditional reports whether the first owner decides about the write before another copy gets the write.
+func (w *Wish) conditional() bool { return w.BodyHash != "" || w.judged != nil }
 
 func (a *attempt) begin(places []shard.Place) {
 	a.targets = make([]target, len(places))
@@ -277,7 +277,7 @@ func (a *attempt) settled() bool {
 // again plans the write for all copies once more, with a newer version if above isn't 0.
 func (a *attempt) again(above timer.Version) {
 	a.above = above
-	a.decided, a.unheard = a.decides(), nil
+	a.decided, a.unheard = !a.conditional(), nil
 	for t := range each(a.targets) {
 		t.progress, t.answer = toTell, store.Written{}
 		t.named, t.looked, t.passed = false, false, false
