@@ -4,23 +4,20 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"math"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
+
+	"chronos/scheduler/operatorfile"
 )
+
+const kind operatorfile.Kind = "tokens file"
 
 // Bounds of a file.
 const (
-	maxFile   = 1 << 20
 	maxTokens = 1000
-	maxFaults = 20 // that a message lists
-	minRate   = 0.001
-	maxRate   = 1e6
-	maxBurst  = 1e6
+	maxBurst  = 1_000_000
 )
 
 // Faults of a line. The texts hold no words of the file: a token may stand in the place of a name.
@@ -41,74 +38,35 @@ const (
 	faultMany      = "there are more than 1000 tokens; remove some"
 )
 
-var (
-	errNoTokens = errors.New("the tokens file has no tokens; `chronos token <name> <roles>` makes one and its line")
-	errTooLarge = errors.New("the tokens file is over 1 MiB")
-	errNoFile   = errors.New("the tokens file must be a regular file")
-)
+var errNoTokens = errors.New("the tokens file has no tokens; `chronos token <name> <roles>` makes one and its line")
 
 // Load reads the tokens file at path. The error lists all faults, a line for every fault, and never
 // shows a token or hash. Load blocks on the file system.
 func Load(path string) (*Set, error) {
-	text, mode, err := readFile(path)
+	content, err := kind.Read(path)
 	if err != nil {
 		return nil, err
 	}
-	return parseFile(text, mode)
-}
-
-// readFile reads at most as much as a tokens file may hold.
-func readFile(path string) ([]byte, fs.FileMode, error) {
-	info, err := os.Stat(path) // opening a pipe would block
-	if err != nil {
-		return nil, 0, fmt.Errorf("find tokens file: %w", err)
-	}
-	if !info.Mode().IsRegular() {
-		return nil, 0, errNoFile
-	}
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, 0, fmt.Errorf("open tokens file: %w", err)
-	}
-	defer func() { _ = file.Close() }() // the file was only read
-	text, err := io.ReadAll(io.LimitReader(file, maxFile+1))
-	if err != nil {
-		return nil, 0, fmt.Errorf("read tokens file: %w", err)
-	}
-	if len(text) > maxFile {
-		return nil, 0, errTooLarge
-	}
-	return text, info.Mode(), nil
+	return parseFile(content)
 }
 
 // parseFile is Parse with warnings about the file's mode.
-func parseFile(text []byte, mode fs.FileMode) (*Set, error) {
-	s, err := Parse(text)
-	if err == nil && mode.Perm()&0o027 != 0 {
+func parseFile(content operatorfile.Content) (*Set, error) {
+	s, err := Parse(content.Text)
+	if err == nil && content.Mode.Perm()&0o027 != 0 {
 		s.list.warnings = append(s.list.warnings, fmt.Sprintf(
-			"others may read or change the tokens file (its mode is %04o); set it to 0640 or less", mode.Perm()))
+			"others may read or change the tokens file (its mode is %04o); set it to 0640 or less", content.Mode.Perm()))
 	}
 	return s, err
 }
 
 // Parse reads the text of a tokens file. The error is like Load's error.
 func Parse(text []byte) (*Set, error) {
-	p := parser{first: map[string]claim{}, hashes: map[digest]int{}}
-	n := 0
-	for line := range strings.SplitSeq(strings.TrimPrefix(string(text), "\ufeff"), "\n") {
-		n++
-		words := strings.Fields(line)
-		if i := slices.IndexFunc(words, func(w string) bool { return w[0] == '#' }); i >= 0 {
-			words = words[:i]
-		}
-		if len(words) > 0 {
-			p.line(n, words)
-		}
+	p := parser{first: map[string]claim{}, hashes: map[digest]int{}, faults: kind.Faults()}
+	for n, words := range operatorfile.Lines(text) {
+		p.line(n, words)
 	}
-	if p.dropped > 0 {
-		p.faults = append(p.faults, fmt.Errorf("and %d more faults", p.dropped))
-	}
-	if err := errors.Join(p.faults...); err != nil {
+	if err := p.faults.Err(); err != nil {
 		return nil, err
 	}
 	if len(p.claims) == 0 {
@@ -119,11 +77,10 @@ func Parse(text []byte) (*Set, error) {
 
 // parser collects the claims and the faults of a file's lines.
 type parser struct {
-	claims  []claim
-	first   map[string]claim // by name
-	hashes  map[digest]int   // to the number of the hash's line
-	faults  []error
-	dropped int // faults beyond maxFaults
+	claims []claim
+	first  map[string]claim // by name
+	hashes map[digest]int   // to the number of the hash's line
+	faults operatorfile.Faults
 }
 
 // claim is the content of a line.
@@ -137,34 +94,26 @@ type claim struct {
 	prefix string // of the ids that the token may use, "" for all ids
 }
 
-func (p *parser) fault(n int, text string) {
-	if len(p.faults) == maxFaults {
-		p.dropped++
-		return
-	}
-	p.faults = append(p.faults, fmt.Errorf("tokens file line %d: %s", n, text))
-}
-
 // line takes the words of line n; there is at least one word.
 func (p *parser) line(n int, words []string) {
 	if slices.ContainsFunc(words, func(w string) bool { return isToken([]byte(strings.TrimPrefix(w, prefixOption))) }) {
-		p.fault(n, faultToken)
+		p.faults.Add(n, faultToken)
 		return
 	}
 	if len(words) < 3 {
-		p.fault(n, faultShape)
+		p.faults.Add(n, faultShape)
 		return
 	}
 	c, faults := parseClaim(words)
 	c.line = n
 	for _, text := range faults {
-		p.fault(n, text)
+		p.faults.Add(n, text)
 	}
 	if len(faults) > 0 {
 		return
 	}
 	if other, again := p.hashes[c.digest]; again {
-		p.fault(n, faultTwice+" "+strconv.Itoa(other))
+		p.faults.Add(n, faultTwice+" "+strconv.Itoa(other))
 		return
 	}
 	p.hashes[c.digest] = n
@@ -173,10 +122,10 @@ func (p *parser) line(n int, words []string) {
 	case !again:
 		p.first[c.name] = c
 	case c.role != other.role || c.rate != other.rate || c.burst != other.burst || c.prefix != other.prefix:
-		p.fault(n, faultUnlike+" "+strconv.Itoa(other.line))
+		p.faults.Add(n, faultUnlike+" "+strconv.Itoa(other.line))
 	}
 	if len(p.claims) == maxTokens {
-		p.fault(n, faultMany)
+		p.faults.Add(n, faultMany)
 		return
 	}
 	p.claims = append(p.claims, c)
@@ -214,17 +163,13 @@ func (c *claim) options(words []string) string {
 		key, value, _ := strings.Cut(word, "=")
 		switch {
 		case key == "rate" && c.rate == 0:
-			rate, err := strconv.ParseFloat(value, 64)
-			if err != nil || !isDecimal(value) || rate < minRate || rate > maxRate {
+			if c.rate = operatorfile.Rate(value); c.rate == 0 {
 				return faultRate
 			}
-			c.rate = rate
 		case key == "burst" && c.burst == 0:
-			burst, err := strconv.Atoi(value)
-			if err != nil || !isDecimal(value) || burst < 1 || burst > maxBurst {
+			if c.burst = operatorfile.Whole(value, maxBurst); c.burst == 0 {
 				return faultBurst
 			}
-			c.burst = burst
 		case key == "prefix" && c.prefix == "":
 			if !isPrefix(value) {
 				return faultPrefix
@@ -241,10 +186,4 @@ func (c *claim) options(words []string) string {
 		c.burst = int(math.Ceil(c.rate))
 	}
 	return ""
-}
-
-// isDecimal reports whether text has only digits and points: no sign, exponent, hex or name of a
-// number.
-func isDecimal(text string) bool {
-	return strings.Trim(text, "0123456789.") == ""
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"chronos/scheduler/operatorfile"
 	"chronos/scheduler/verify/testkit"
 )
 
@@ -54,7 +55,7 @@ func runKeeper(t *testing.T, path string) (*Keeper, func() []string) {
 
 // twoLooks lets the keeper look at the file twice.
 func twoLooks() {
-	time.Sleep(2*defaultInterval + time.Millisecond)
+	time.Sleep(2*operatorfile.LookInterval + time.Millisecond)
 	synctest.Wait()
 }
 
@@ -181,7 +182,7 @@ func TestKeeperKeepsTheLastGood(t *testing.T) {
 			{"empty", func() error { return os.Truncate(path, 0) }, kept + errNoTokens.Error() + `"`},
 			{"holds the token", func() error { return os.WriteFile(path, []byte("a admin "+token.Reveal()), 0o600) }, kept + `tokens file line 1: ` + faultToken + `"`},
 			{"missing", func() error { return os.Remove(path) }, kept + `find tokens file: stat ` + path + `: no such file or directory"`},
-			{"a folder", func() error { return os.Mkdir(path, 0o700) }, kept + errNoFile.Error() + `"`},
+			{"a folder", func() error { return os.Mkdir(path, 0o700) }, kept + `the tokens file must be a regular file` + `"`},
 			{"as before", func() error { return os.Remove(path) }, kept + `find tokens file: stat ` + path + `: no such file or directory"`},
 			{"mended", func() error { return os.WriteFile(path, []byte(line), 0o600) }, `level=INFO msg="tokens file read" tokens=1`},
 		} {
@@ -210,7 +211,7 @@ func TestKeeperWaitsForTheWriter(t *testing.T) {
 		time.Sleep(time.Millisecond) // off the ticks
 		for _, text := range []string{"", firstLine, "b adm", ""} {
 			rewrite(t, path, text)
-			time.Sleep(defaultInterval)
+			time.Sleep(operatorfile.LookInterval)
 			expect(t, k, first, OK)
 			expect(t, k, second, OK)
 		}
@@ -316,8 +317,8 @@ func TestKeeperUnderLoad(t *testing.T) {
 	}
 	for i := range changes {
 		rewrite(t, path, append([]string{steadyLine}, [][]string{{otherLine}, nil}[i%2]...)...)
-		k.look()
-		k.look()
+		k.file.Look(k.change)
+		k.file.Look(k.change)
 	}
 	close(stop)
 	wg.Wait()

@@ -74,7 +74,7 @@ func TestAFileIsBounded(t *testing.T) {
 		fmt.Fprintf(&text, "https://host%d rate=1\n", i)
 	}
 	_, err := ParseFile([]byte(text.String()), named)
-	if err == nil || strings.Count(err.Error(), "\n") != maxFaults || !strings.HasSuffix(err.Error(), "and 10 more faults") {
+	if err == nil || strings.Count(err.Error(), "\n") != 20 || !strings.HasSuffix(err.Error(), "and 10 more faults") {
 		t.Errorf("%d lines: %v", maxLines+30, err)
 	}
 }
@@ -103,14 +103,14 @@ func FuzzParseFile(f *testing.F) {
 					t.Fatal("the error says something else than it may")
 				}
 			}
-			if len(lines) > maxFaults+1 {
+			if len(lines) > 20+1 {
 				t.Fatalf("the error has %d lines", len(lines))
 			}
 			return
 		}
 		var again strings.Builder
 		for name, l := range limits {
-			if l == (Limit{}) || l.Rate < 0 || l.Rate > maxRate || (l.Burst > 0) != (l.Rate > 0) || l.Burst > maxBurst || l.Concurrency < 0 || l.Concurrency > maxConcurrency {
+			if l == (Limit{}) || l.Rate < 0 || l.Rate > 1e6 || (l.Burst > 0) != (l.Rate > 0) || l.Burst > maxBurst || l.Concurrency < 0 || l.Concurrency > maxConcurrency {
 				t.Fatalf("limit %+v", l)
 			}
 			again.WriteString(name)

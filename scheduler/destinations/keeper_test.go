@@ -87,11 +87,11 @@ func TestOpenRefuses(t *testing.T) {
 	if err := os.WriteFile(wrong, []byte("https://a rate=0\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(long, make([]byte, maxFile+1), 0o600); err != nil {
+	if err := os.WriteFile(long, make([]byte, 1<<20+1), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]string{
-		dir: errNoFile.Error(), filepath.Join(dir, "none"): "find destinations file", wrong: "line 1: " + faultRate, long: errTooLarge.Error(),
+		dir: "the destinations file must be a regular file", filepath.Join(dir, "none"): "find destinations file", wrong: "line 1: " + faultRate, long: "the destinations file is over 1 MiB",
 	} {
 		if _, err := Open(path, NewBook(named), slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", path, err, want)
