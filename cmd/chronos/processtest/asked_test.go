@@ -85,13 +85,19 @@ func TestPopsExpireWhileARedisStandsStill(t *testing.T) {
 	c := clientOf(t, node)
 	const timers, expires = 20, time.Second
 	begin := time.Now().Add(1500 * time.Millisecond)
+	var asked []client.Timer
 	for i := range timers {
-		once := client.Timer{At: begin, URI: receiver.URL(), ExpiresAfter: expires, Opaque: "once"}
-		again := client.Timer{Interval: 500 * time.Millisecond, RepeatFor: 40 * time.Second, URI: receiver.URL(), ExpiresAfter: expires, Opaque: fmt.Sprint("again ", i)}
-		for _, asked := range []client.Timer{once, again} {
-			if _, err := c.Create(t.Context(), asked); err != nil {
-				t.Fatal(err)
-			}
+		asked = append(asked,
+			client.Timer{At: begin, URI: receiver.URL(), ExpiresAfter: expires, Opaque: "once"},
+			client.Timer{Interval: 500 * time.Millisecond, RepeatFor: 40 * time.Second, URI: receiver.URL(), ExpiresAfter: expires, Opaque: fmt.Sprint("again ", i)})
+	}
+	results, err := c.CreateBatch(t.Context(), asked)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, result := range results {
+		if result.Err != nil {
+			t.Fatal(result.Err)
 		}
 	}
 	store.Signal(syscall.SIGSTOP)
