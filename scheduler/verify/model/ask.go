@@ -46,6 +46,8 @@ func (h *hand) ask(o int8) {
 		h.add(&next, "asks S%d: no answer, skipped", o)
 	case c.Kind != absent && order(c.Kind, c.Version, c.Pop, 0) > order(live, h.task.Version, h.task.Pop, 0):
 		h.adopt(o, "asks S%d: newer, adopts, doesn't send", o)
+	case h.sc.Rules.PatchAsked && c.revisedSince(h.task.Version, h.task.Rev):
+		h.adopt(o, "asks S%d: patched, adopts, doesn't send", o)
 	case c.Mark > h.now.Now && (c.Kind != live || c.Version <= h.task.Version):
 		h.putOff(c.Mark, "asks S%d: firing, waits to %d", o, c.Mark)
 	case h.sc.Rules.LeaseAsked && c.Fired && c.Token != noToken && c.Score > h.now.Now:

@@ -66,7 +66,7 @@ func (x *stepper) pickUp(n, shard int8) {
 		}
 		return
 	}
-	t.Read = stored{Kind: c.Kind, Version: c.Version, Pop: c.Pop, Attempt: c.Attempt}
+	t.Read = stored{Kind: c.Kind, Version: c.Version, Pop: c.Pop, Attempt: c.Attempt, Rev: c.Rev}
 	if c.Attempt > 0 {
 		t.Read.Score, t.Read.Rank = c.Score, c.Rank
 	}
@@ -97,7 +97,7 @@ func (x *stepper) askOwners(n int8, t *carried) bool {
 		case o == t.Shard || !x.sc.owner(t.Epoch, o):
 		case !x.now.reach(n, o):
 			return false
-		case at.Kind == absent || at.order() < c.order():
+		case at.Kind == absent || at.order() < c.order() || at.Kind == live && c.revisedSince(at.Version, at.Rev):
 			t.Behind |= 1 << o
 		case at.Kind == tombstone && at.order() > c.order():
 			t.Over = at.Version

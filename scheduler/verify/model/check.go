@@ -52,6 +52,8 @@ func (s *state) checkSend(sc *Scenario, t *task) Violation {
 		return Early // promise 2
 	case t.Version > 1 && s.op(sc, t.Version).Answer == unmet:
 		return Unwanted
+	case t.Rev > 0 && s.revised(t.Rev).Answer == unmet:
+		return Unwanted
 	case s.replaced(sc, t, clean, 0) != nil:
 		return AfterAnswer
 	case s.replaced(sc, t, inFlight, 2) != nil:
@@ -67,7 +69,7 @@ func (s *state) checkSend(sc *Scenario, t *task) Violation {
 	case place == s.HighestPop && t.Attempt < s.HighestAt:
 		return OldAttempt
 	}
-	if t.Version == 1 && s.Ops[0].Phase == notBegun && s.Called&sc.bit(1, t.Pop) == 0 {
+	if t.Version == 1 && s.unreplaced(sc) && s.Called&sc.bit(1, t.Pop) == 0 {
 		before := sc.bit(1, t.Pop) - 1
 		if s.Called&before != before {
 			return Overtaken
@@ -81,7 +83,7 @@ func (s *state) checkSend(sc *Scenario, t *task) Violation {
 func (s *state) replaced(sc *Scenario, t *task, answer, after int8) *operation {
 	for i := range s.Ops {
 		op := &s.Ops[i]
-		newer := op.Version > t.Version || op.After && s.op(sc, t.Version) != op
+		newer := op.Version > t.Version || op.Version == t.Version && op.Rev > t.Rev || op.After && s.op(sc, t.Version) != op
 		if sc.write(i) != NoOp && newer && op.Answer == answer && (after == 0 || s.Now > op.AnsweredAt+after) {
 			return op
 		}
@@ -89,13 +91,23 @@ func (s *state) replaced(sc *Scenario, t *task, answer, after int8) *operation {
 	return nil
 }
 
+// unreplaced reports whether no write may have replaced the version of the start.
+func (s *state) unreplaced(sc *Scenario) bool {
+	for i := range s.Ops {
+		if s.Ops[i].Phase != notBegun && sc.write(i) != Patch {
+			return false
+		}
+	}
+	return true
+}
+
 // last is the write of the newest version, if the write was acknowledged.
 func (s *state) last(sc *Scenario) (Op, *operation) {
 	op, i := &s.Ops[0], 0
-	if s.Ops[1].Version > op.Version || s.Ops[1].After && s.Ops[1].Answer != refused {
+	if sc.Op == Patch || s.Ops[1].Version > op.Version && sc.Second != Patch || s.Ops[1].After && s.Ops[1].Answer != refused {
 		op, i = &s.Ops[1], 1
 	}
-	if op.Answer == clean || op.Answer == inFlight {
+	if sc.write(i) != Patch && (op.Answer == clean || op.Answer == inFlight) {
 		return sc.write(i), op
 	}
 	return NoOp, nil
@@ -130,7 +142,7 @@ func (s *state) checkLate(sc *Scenario) Violation {
 	if s.toCreate(sc) {
 		return ""
 	}
-	if s.Ops[0].Phase == notBegun && s.Failures == sc.Failures {
+	if s.unreplaced(sc) && s.Failures == sc.Failures {
 		for pop := int8(1); pop <= sc.Pops; pop++ {
 			if s.Called>>(pop-1) == 0 && s.Now > s.due(sc, 1, pop, 0)+sc.Bound {
 				return Late
@@ -146,7 +158,7 @@ func (s *state) checkLate(sc *Scenario) Violation {
 
 // checkEnd judges the end of the run.
 func (s *state) checkEnd(sc *Scenario) Violation {
-	if s.Ops[0].Phase == notBegun && s.Letters[0] == 0 && !s.toCreate(sc) {
+	if s.unreplaced(sc) && s.Letters[0] == 0 && !s.toCreate(sc) {
 		for pop := int8(1); pop <= sc.Pops; pop++ {
 			if s.Succeeded&sc.bit(1, pop) == 0 && s.Called>>pop == 0 {
 				return Missed
@@ -171,11 +183,16 @@ func (s *state) checkEnd(sc *Scenario) Violation {
 }
 
 // checkMet judges a write with a condition that succeeds: the other write has succeeded with the same
-// condition, or was answered before.
+// condition, or was answered before. A PATCH has what it has read as its condition.
 func (s *state) checkMet(sc *Scenario, i int) Violation {
 	op, other := &s.Ops[i], &s.Ops[1-i]
 	succeeded := other.Answer == clean || other.Answer == inFlight
 	if sc.asks(i) && succeeded && (sc.asks(1-i) || other.AnsweredAt < op.Began) {
+		return Unmet
+	}
+	older := op.Base < other.Version || op.Base == other.Version && op.BaseRev < other.Rev
+	same := op.Base == other.Base && op.BaseRev == other.BaseRev
+	if op.Rev > 0 && succeeded && (same || older && other.AnsweredAt < op.Began) {
 		return Unmet
 	}
 	return ""

@@ -12,7 +12,7 @@ func (x *stepper) claim(n, shard int8) {
 	next := *x.now
 	own := &next.Copies[shard]
 	own.Token, own.Fired, own.Score = firstToken+n, false, x.now.Now+grace+x.sc.Variants.AskAhead
-	next.Tasks[n][shard] = task{Phase: held, Version: c.Version, Pop: c.Pop, Attempt: c.Attempt, Rank: c.Rank, Epoch: epoch}
+	next.Tasks[n][shard] = task{Phase: held, Version: c.Version, Pop: c.Pop, Attempt: c.Attempt, Rank: c.Rank, Epoch: epoch, Rev: c.Rev}
 	over := ""
 	if c.Token != noToken {
 		over = " (the lease has ended)"

@@ -21,6 +21,9 @@ func (x *stepper) begin(n int8) {
 		op.Version = int8(3 - i)
 		op.After = i == 1 && x.now.Ops[0].Phase == answered
 	}
+	if x.sc.write(i) == Patch {
+		op.Version = 0
+	}
 	x.maybe(&next, "%s v%d begins through N%d", x.sc.write(i), op.Version, n)
 }
 
@@ -31,6 +34,8 @@ func (o Op) String() string {
 		return "DELETE"
 	case Put:
 		return "PUT"
+	case Patch:
+		return "PATCH"
 	default:
 		return "no operation"
 	}
@@ -51,7 +56,7 @@ func (x *stepper) client(i int) {
 	if !x.now.awake(op.Node) {
 		return
 	}
-	if x.sc.asks(i) && x.condition(i) {
+	if (x.sc.asks(i) || x.sc.write(i) == Patch) && x.condition(i) {
 		return
 	}
 	whole := true
@@ -97,10 +102,10 @@ func (x *stepper) send(i int, shard int8) {
 	next := *x.now
 	own := &next.Ops[i]
 	own.Sent |= 1 << shard
-	late := kind == Put && x.now.Now > op.Began+1 && x.sc.Rules.NotAfter
+	late := kind != Delete && x.now.Now > op.Began+1 && x.sc.Rules.NotAfter
 	if late || !x.now.reach(op.Node, shard) {
 		own.Missed |= 1 << shard
-		b := delayed{Version: op.Version, Rank: x.sc.rank(op.Epoch, shard)}
+		b := delayed{Version: op.Version, Rank: x.sc.rank(op.Epoch, shard), Rev: op.Rev}
 		if kind == Delete {
 			b.Delete = 1
 		}
@@ -109,6 +114,9 @@ func (x *stepper) send(i int, shard int8) {
 		return
 	}
 	took := next.merge(x.sc, shard, x.now.wanted(x.sc, i, shard))
+	if kind == Patch && c.Kind == absent && x.sc.owner(op.Epoch, shard) {
+		own.Found |= foundNothing
+	}
 	if c.Kind != absent && !x.sc.owner(op.Epoch, shard) {
 		own.Found |= foundElsewhere
 	}
@@ -129,10 +137,16 @@ func (x *stepper) send(i int, shard int8) {
 func (s *state) wanted(sc *Scenario, i int, shard int8) written {
 	op := &s.Ops[i]
 	rank := sc.rank(op.Epoch, shard)
-	if sc.write(i) == Put {
+	switch sc.write(i) {
+	case Patch:
+		return written{
+			kind: live, version: op.Version, pop: 1, score: s.due(sc, op.Version, 1, rank), rev: op.Rev, rank: rank, why: asPatch, epoch: op.Epoch,
+		}
+	case Put:
 		return written{kind: live, version: op.Version, pop: 1, score: s.due(sc, op.Version, 1, rank), rank: rank, epoch: op.Epoch}
+	default:
+		return written{kind: tombstone, version: op.Version, score: forever, rank: rank, why: asDelete, epoch: op.Epoch}
 	}
-	return written{kind: tombstone, version: op.Version, score: forever, rank: rank, why: asDelete, epoch: op.Epoch}
 }
 
 // answerTo is rule "what an answer may say".
@@ -143,7 +157,7 @@ func (x *stepper) answerTo(i int) {
 	own.Phase, own.AnsweredAt, own.rivalry = answered, x.now.Now, rivalry{}
 	what := "503"
 	switch {
-	case op.Missed == op.Sent || !x.acknowledged(op) || x.sc.Rules.AnswerInTime && x.now.Now > op.Began+2:
+	case op.Found&foundNothing != 0 && x.sc.Rules.PatchWhole, op.Missed == op.Sent || !x.acknowledged(op) || x.sc.Rules.AnswerInTime && x.now.Now > op.Began+2:
 		own.Answer = refused
 	case op.Found&foundFiring != 0 || op.Missed != 0:
 		own.Answer, what = inFlight, "in flight"

@@ -18,6 +18,10 @@ func (x *stepper) condition(i int) bool {
 			return true
 		}
 	}
+	if op.Rev == 0 && x.sc.write(i) == Patch {
+		x.base(i)
+		return true
+	}
 	x.decide(i)
 	return true
 }
@@ -28,11 +32,16 @@ func (x *stepper) read(i int, shard int8) {
 	switch {
 	case !x.now.reach(op.Node, shard) && x.sc.Rules.AllAsked:
 		x.refuse(i, refused, "503, an owner does not answer")
-	case x.now.reach(op.Node, shard) && c.Kind != absent && c.Version > 1:
+	case x.sc.write(i) == Patch && c.Kind == absent && x.now.reach(op.Node, shard) && x.sc.Rules.PatchWhole:
+		x.refuse(i, refused, "503, an owner has no copy")
+	case x.now.reach(op.Node, shard) && x.sc.asks(i) && c.Kind != absent && (c.Version > 1 || c.Rev > 0):
 		x.refuse(i, unmet, "412")
 	default:
 		next := *x.now
 		next.Ops[i].Read |= 1 << shard
+		if x.sc.write(i) == Patch && x.now.reach(op.Node, shard) {
+			next.Ops[i].readBase(c)
+		}
 		x.urgent(&next, "%s v%d asks S%d for the version", x.sc.write(i), op.Version, shard)
 	}
 }
@@ -49,8 +58,12 @@ func (x *stepper) decide(i int) {
 		switch {
 		case x.sc.Rules.FirstDecides && (!x.now.reach(op.Node, first) || lost):
 			x.refuse(i, refused, "503, the first owner does not decide")
-		case x.sc.Rules.FirstDecides && c.Kind != absent && c.Version > 1:
+		case x.sc.Rules.FirstDecides && op.Rev == 0 && c.Kind != absent && (c.Version > 1 || c.Rev > 0):
 			x.refuse(i, unmet, "412 by the first owner")
+		case x.sc.Rules.FirstDecides && op.Rev > 0 && (c.Kind == absent || c.Version < op.Base):
+			x.refuse(i, refused, "503, the first owner lacks the version")
+		case x.sc.Rules.FirstDecides && op.Rev > 0 && (c.Kind != live || c.Version != op.Base || c.Rev > op.BaseRev):
+			x.refuse(i, unmet, "not decided, reads again")
 		default:
 			x.send(i, first)
 		}

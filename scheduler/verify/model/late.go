@@ -45,6 +45,9 @@ func (s *state) arrive(sc *Scenario, i int) {
 	switch {
 	case b.Delete != 0:
 		s.merge(sc, b.Shard, written{kind: tombstone, version: b.Version, score: forever, rank: b.Rank, why: asDelete, epoch: epoch})
+	case b.Rev > 0 && (!sc.Rules.NotAfter || s.Now <= b.NotAfter):
+		s.merge(sc, b.Shard, s.wanted(sc, i, b.Shard))
+	case b.Rev > 0:
 	case !sc.Rules.NotAfter || s.Now <= b.NotAfter:
 		s.merge(sc, b.Shard, written{
 			kind: live, version: b.Version, pop: 1, score: s.due(sc, b.Version, 1, b.Rank), rank: b.Rank, epoch: epoch,

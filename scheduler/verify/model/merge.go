@@ -8,6 +8,7 @@ const (
 	asOutcome            // a next pop or a retry
 	asDone
 	asDelete
+	asPatch
 )
 
 // written is a state to be merged.
@@ -16,6 +17,7 @@ type written struct {
 	score, rank                 int8
 	why                         why
 	epoch                       int8 // what the writer knows of the change
+	rev                         int8
 }
 
 func (w *written) order() int { return order(w.kind, w.version, w.pop, w.attempt) }
@@ -24,6 +26,12 @@ func (w *written) order() int { return order(w.kind, w.version, w.pop, w.attempt
 // "merge keeps the firing mark"), and reports whether the shard has changed.
 func (s *state) merge(sc *Scenario, shard int8, w written) bool {
 	c := s.Copies[shard]
+	if s.join(sc, &c, &w) {
+		return s.patch(sc, shard, w)
+	}
+	if w.why == asPatch && c.Kind == absent {
+		return false
+	}
 	if c.Kind != absent && (c.order() == w.order() || sc.Rules.NewerOnly && c.order() > w.order()) {
 		return false
 	}
@@ -44,7 +52,7 @@ func (s *state) merge(sc *Scenario, shard int8, w written) bool {
 			w.rank = c.Rank
 		}
 		s.Copies[shard] = stored{
-			Kind: live, Version: w.version, Pop: w.pop, Attempt: w.attempt, Score: w.score, Mark: mark, Rank: w.rank,
+			Kind: live, Version: w.version, Pop: w.pop, Attempt: w.attempt, Score: w.score, Mark: mark, Rank: w.rank, Rev: w.rev,
 		}
 		return true
 	}
@@ -72,9 +80,9 @@ func (sc *Scenario) mayMake(c *stored, w *written) bool {
 // or no copy was there, nothing remains, except for a young version. In all other cases a
 // tombstone remains.
 func (s *state) ended(sc *Scenario, c *stored, w *written, grave stored, owner bool) stored {
-	needless := c.Kind == absent && (owner || sc.Rules.OntoLive) || c.Kind == live && c.Version == w.version && c.Pop == w.pop
+	needless := c.Kind == absent && (owner || sc.Rules.OntoLive) || c.Kind == live && c.Version == w.version && c.Pop == w.pop && s.sameRevision(sc, c, w)
 	if owner && needless {
-		if end := s.youngEnd(sc, w.version, w.epoch); end > 0 {
+		if end := s.youngEnd(sc, w); end > 0 {
 			grave.Score = end
 			return grave
 		}
@@ -85,12 +93,15 @@ func (s *state) ended(sc *Scenario, c *stored, w *written, grave stored, owner b
 	return grave
 }
 
-// youngEnd is the end of the tombstone that a done of the version leaves in any case, because
+// youngEnd is the end of the tombstone that a done leaves in any case, because
 // another write may be on its way. 0: no such tombstone.
-func (s *state) youngEnd(sc *Scenario, version, epoch int8) int8 {
+func (s *state) youngEnd(sc *Scenario, w *written) int8 {
+	version := w.version
 	switch {
-	case sc.Variants.OutKept && sc.Change == GivesUp && epoch >= counting:
+	case sc.Variants.OutKept && sc.Change == GivesUp && w.epoch >= counting:
 		return forever
+	case w.rev > 0 && sc.Rules.YoungEnds && s.Now < s.revised(w.rev).Began+youngFor:
+		return s.Now + youngLife
 	case sc.pops(version) > 1 && sc.Rules.RecurringEnds:
 		return s.Now + youngLife
 	case version == 1 && sc.Rules.FreshEnds && sc.Start == Creating && s.Now < freshFor:
@@ -125,5 +136,5 @@ func (s *state) copied(sc *Scenario, c *stored, rank int8) written {
 	if c.Attempt > 0 {
 		score = c.Score + (rank-c.Rank)*sc.Skew
 	}
-	return written{kind: live, version: c.Version, pop: c.Pop, attempt: c.Attempt, score: score, rank: rank, why: asState}
+	return written{kind: live, version: c.Version, pop: c.Pop, attempt: c.Attempt, score: score, rank: rank, why: asState, rev: c.Rev}
 }

@@ -111,7 +111,7 @@ var states = map[string]int{
 
 // TestAllRules walks the protocol with every rule on: nothing may break.
 func TestAllRules(t *testing.T) {
-	for _, s := range slices.Concat(recurring(), threeCopies(), creates(), tombstones(), letters(), twoWrites(), conditions(), changes()) {
+	for _, s := range slices.Concat(recurring(), threeCopies(), creates(), tombstones(), letters(), twoWrites(), conditions(), patches(), changes()) {
 		t.Run(s.name, func(t *testing.T) {
 			if s.full && !*full {
 				return
@@ -235,6 +235,37 @@ func twoWrites() []scenario {
 		}
 	}
 	return all
+}
+
+// patches are runs with a PATCH alone, and with a PATCH and another write.
+func patches() []scenario {
+	var all []scenario
+	two := withOp(with(twoPops(), func(sc *Scenario) { sc.Sweeping, sc.LinkHolds, sc.OpBy = true, true, 5 }), Patch)
+	for _, k := range kinds {
+		for _, ops := range [][2]Op{{Patch, NoOp}, {Patch, Patch}, {Patch, Put}, {Put, Patch}, {Patch, Delete}, {Delete, Patch}} {
+			s := scenario{name: fmt.Sprintf("%s and %s, %s", ops[0], ops[1], k.name), sc: two}
+			if ops[1] != NoOp {
+				s.sc = twice(OneShot(2), ops[0], ops[1])
+				s.full = k.kind&(Cut|Pause|Stall) != 0
+			}
+			if k.kind != 0 {
+				s.sc = withFaults(s.sc, k.kind, 1)
+			}
+			if k.kind == Gap {
+				s.sc.Bound = 6
+			}
+			all = append(all, s)
+		}
+	}
+	failing := with(two, func(sc *Scenario) { sc.Failures = 1 })
+	letters := with(withOp(OneShot(2), Patch), func(sc *Scenario) { sc.Attempts, sc.Failures = 2, 2 })
+	return append(all,
+		scenario{name: "PATCH, a callback fails", sc: failing},
+		scenario{name: "PATCH, dead letter", sc: letters},
+		scenario{name: "PATCH, three copies, any fault", sc: withFaults(withOp(OneShot(3), Patch), AnyFault, 1), full: true},
+		scenario{name: "PATCH, a shard is drained", sc: soon(withOp(Changing(Drains, 2), Patch), 4)},
+		scenario{name: "PATCH, one of three shards is drained", sc: soon(withOp(Changing(Drains, 3), Patch), 3)},
+		scenario{name: "PATCH, a shard comes for rank 0", sc: soon(withOp(Changing(Joins, 2), Patch), 4)})
 }
 
 // conditions are runs with two writes, of which one or both ask for the version that is there at the

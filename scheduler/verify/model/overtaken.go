@@ -2,7 +2,7 @@ package model
 
 // met notes how a copy took a write, where two writes meet.
 func (x *stepper) met(own *operation, shard int8, c *stored, took bool) {
-	if x.sc.Second == NoOp {
+	if x.sc.Second == NoOp || own.Rev > 0 {
 		return
 	}
 	switch bit := uint8(1) << shard; {

@@ -20,7 +20,7 @@ func (x *stepper) repair(i int) {
 	node, version, makes, what := int8(0), int8(1), true, "create"
 	if i != ofCreate {
 		op := &x.now.Ops[i]
-		node, version, makes, what = op.Node, op.Version, x.sc.write(i) == Put, x.sc.write(i).String()
+		node, version, makes, what = op.Node, op.Version, x.sc.write(i) != Delete, x.sc.write(i).String()
 	}
 	next := *x.now
 	switch {
@@ -29,7 +29,7 @@ func (x *stepper) repair(i int) {
 		x.urgent(&next, "%s v%d: no repair", what, version)
 	case !x.now.awake(node):
 	case makes && x.sc.Rules.RepairReads && !r.Seen:
-		if next.Repairs[i].Seen = x.unchanged(i, node, version); !next.Repairs[i].Seen {
+		if next.Repairs[i].Seen, next.Repairs[i].Pop = x.unchanged(i, node, version); !next.Repairs[i].Seen {
 			next.Repairs[i] = repairing{}
 		}
 		x.urgent(&next, "%s v%d is still there: %v", what, version, next.Repairs[i].Seen)
@@ -54,6 +54,9 @@ func (x *stepper) repairOne(i int, node int8, what string) {
 		if i != ofCreate {
 			w = x.now.wanted(x.sc, i, shard)
 		}
+		if w.why == asPatch {
+			w = x.now.copied(x.sc, &stored{Version: w.version, Pop: r.Pop, Rev: w.rev}, w.rank)
+		}
 		took := x.now.reach(node, shard) && next.merge(x.sc, shard, w)
 		x.maybe(&next, "%s v%d is repaired on S%d: %v", what, w.version, shard, took)
 		x.last().urgent = x.now.Now > r.At || !x.sc.Rules.RepairReads
@@ -63,17 +66,22 @@ func (x *stepper) repairOne(i int, node int8, what string) {
 
 // unchanged reports whether an owner that took the write still has exactly the state of the
 // write, neither leased nor due within 2 s.
-func (x *stepper) unchanged(i int, node, version int8) bool {
-	owes, epoch := x.now.Repairs[i].Owes, before
+//
+// A copy with a PATCH may have gone on: the result has the pop.
+func (x *stepper) unchanged(i int, node, version int8) (same bool, pop int8) {
+	owes, epoch, rev := x.now.Repairs[i].Owes, before, int8(0)
 	if i != ofCreate {
-		epoch = x.now.Ops[i].Epoch
+		epoch, rev = x.now.Ops[i].Epoch, x.now.Ops[i].Rev
 	}
 	for shard := range x.sc.Shards {
 		c := &x.now.Copies[shard]
-		same := c.Kind == live && c.Version == version && c.Pop == 1 && c.Attempt == 0 && c.Token == noToken
+		same := c.Kind == live && c.Version == version && (c.Pop == 1 || rev > 0) && c.Rev == rev && c.Attempt == 0 && c.Token == noToken
 		if x.sc.owner(epoch, shard) && owes&(1<<shard) == 0 && x.now.reach(node, shard) && same && c.Score-c.Rank*x.sc.Skew > x.now.Now+2 {
-			return true
+			if rev > 0 {
+				pop = c.Pop
+			}
+			return true, pop
 		}
 	}
-	return false
+	return false, 0
 }

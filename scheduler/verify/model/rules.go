@@ -98,6 +98,20 @@ type Rules struct {
 	LossDecides bool
 	// SteadyOwners (rule "conditions"): a write with a condition is refused while the shards change.
 	SteadyOwners bool
+	// PatchKept (rule "a patch is a revision"): a merge of two states of one version keeps the newer
+	// revision, also with the newer state.
+	PatchKept bool
+	// PatchAsked (rule "a patch is a revision"): the comparison adopts a newer revision.
+	PatchAsked bool
+	// PatchEndsLease (rule "a patch is a revision"): a PATCH ends the lease of a copy that has not
+	// fired. The copy comes due at once.
+	PatchEndsLease bool
+	// PatchWhole (rule "a patch is a revision"): a PATCH is refused where an owner has no copy. The
+	// timer may just have ended.
+	PatchWhole bool
+	// PatchedEnds (rule "done removes only its predecessor"): a done leaves a tombstone on a copy that
+	// got another revision since the claim.
+	PatchedEnds bool
 	// LookAgain (rule "what an answer may say"): one copy may take a write that another copy
 	// refuses as older. The write is acknowledged only if the first copy has a newer state by
 	// now.

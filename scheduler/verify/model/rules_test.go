@@ -23,7 +23,7 @@ func with(sc Scenario, change func(*Scenario)) Scenario {
 // TestWithoutRule switches one rule off at a time. The violation must appear, and must not appear
 // with the rule on.
 func TestWithoutRule(t *testing.T) {
-	rows := slices.Concat(ofStates(), ofFiring(), ofWrites(), ofRepairs(), ofChanges())
+	rows := slices.Concat(ofStates(), ofFiring(), ofWrites(), ofPatches(), ofRepairs(), ofChanges())
 	for field := range reflect.TypeFor[Rules]().Fields() {
 		if name := field.Name; !slices.ContainsFunc(rows, func(c without) bool { return c.rule == name }) {
 			t.Errorf("nothing shows what breaks without %s", name)
@@ -119,6 +119,20 @@ func ofWrites() []without {
 		{"LossSaid", withFaults(both, Wipe, 1), AfterAnswer},
 		{"LossQuiet", restarted, AfterAnswer},
 		{"NotAfter", withFaults(twice(OneShot(2), Put, Put), Cut, 1), AfterAnswer},
+	}
+}
+
+// ofPatches are rows for a PATCH.
+func ofPatches() []without {
+	two := withOp(twoPops(), Patch)
+	swept := withFaults(with(two, func(sc *Scenario) { sc.Sweeping = true }), Wipe, 1)
+	restarted := withFaults(withOp(OneShot(2), Patch), Gap, 1)
+	return []without{
+		{"PatchKept", swept, LateAfterAnswer},
+		{"PatchAsked", restarted, AfterAnswer},
+		{"PatchEndsLease", two, AfterAnswer},
+		{"PatchWhole", restarted, LateAfterAnswer},
+		{"PatchedEnds", restarted, LateAfterAnswer},
 	}
 }
 

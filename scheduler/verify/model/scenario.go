@@ -50,6 +50,7 @@ const (
 	NoOp Op = iota
 	Delete
 	Put
+	Patch // without timing
 )
 
 // Condition is which writes ask for version 1 as the newest version.

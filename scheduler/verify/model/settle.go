@@ -35,7 +35,7 @@ func (h *hand) settle() {
 func (h *hand) settled(w *written) stored {
 	c, owner := &h.now.Copies[h.shard], h.owner(h.shard)
 	if w.kind == live {
-		next := stored{Kind: live, Version: w.version, Pop: w.pop, Attempt: w.attempt, Score: w.score, Rank: c.Rank}
+		next := stored{Kind: live, Version: w.version, Pop: w.pop, Attempt: w.attempt, Score: w.score, Rank: c.Rank, Rev: c.Rev}
 		if !owner {
 			next.Score += h.sc.halfSkew()
 		}
@@ -45,8 +45,9 @@ func (h *hand) settled(w *written) stored {
 	if !owner {
 		grave.Rank = c.Rank
 	}
-	end := h.now.youngEnd(h.sc, w.version, w.epoch)
+	end := h.now.youngEnd(h.sc, w)
 	switch {
+	case !h.now.sameRevision(h.sc, c, w):
 	case h.task.Missed == 0 && owner && end > 0:
 		grave.Score = end
 	case h.task.Missed == 0 || owner && !h.sc.Rules.DoneTombstone:

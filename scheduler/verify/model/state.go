@@ -22,6 +22,7 @@ type stored struct {
 	Mark                        int8 // firing until then
 	Rank                        int8
 	Fired                       bool // under this lease
+	Rev                         int8 // revision of the version; 0 before a PATCH
 }
 
 // Phases of a node's work on a copy.
@@ -59,12 +60,14 @@ type task struct {
 	Outcome                            int8
 	Epoch                              int8  // what the node knew at the claim, or when it wrote the outcome
 	Skipped                            uint8 // shards that did not answer the comparison; only with more than one fault
+	Rev                                int8
 }
 
 // delayed is a write that arrives late.
 type delayed struct {
 	On, Shard, NotAfter, Version, Rank, Delete int8
 	Way                                        int8 // the obstacle: way…
+	Rev                                        int8 // of a PATCH
 }
 
 // Obstacles of a write. The link of node n is wayOfLinks + n.
@@ -94,6 +97,7 @@ const (
 const (
 	foundFiring    uint8 = 1 << iota // a callback may still start
 	foundElsewhere                   // a record on a shard that is no owner
+	foundNothing                     // a PATCH: an owner has no copy
 )
 
 // operation is a client's DELETE or PUT.
@@ -104,8 +108,15 @@ type operation struct {
 	Sent, Missed, Found uint8
 	Answer, AnsweredAt  int8
 	After               bool  // the first write was answered before; only with Scenario.Behind
-	Read                uint8 // owners that were asked for the condition; only with Scenario.If
+	Read                uint8 // owners that were asked for the condition; only with a condition
+	patching                  // only of a PATCH
 	rivalry                   // only with two writes
+}
+
+// patching is what a PATCH has read, and the revision that the PATCH makes.
+type patching struct {
+	Base, BaseRev, Rev int8
+	Over               bool // the newest copy is a tombstone
 }
 
 // rivalry is what a write learns of another write of the same time. The first five are masks
@@ -121,6 +132,7 @@ type repairing struct {
 	At   int8 // when; 0: never
 	Owes uint8
 	Seen bool // an owner still has exactly the state of the write
+	Pop  int8 // of the owner that was seen; only of a PATCH
 }
 
 // creation is a client's POST.

@@ -123,7 +123,7 @@ func (h *hand) drop(next *state, format string, args ...any) {
 	before, after := h.now.Copies[h.shard], next.Copies[h.shard]
 	h.add(next, format, args...)
 	if after.Kind == live && after.Token == noToken && after.Score <= h.now.Now &&
-		before.Token != noToken && after.order() == before.order() {
+		before.Token != noToken && after.order() == before.order() && after.Rev == before.Rev {
 		h.blame(Stuck)
 	}
 }

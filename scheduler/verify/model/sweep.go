@@ -27,7 +27,7 @@ func (x *stepper) sweepFrom(shard int8) {
 	c := &x.now.Copies[shard]
 	for o := range x.sc.Factor {
 		to := &x.now.Copies[o]
-		if o == shard || to.Kind != absent && to.order() >= c.order() || to.Token != noToken {
+		if o == shard || to.Kind != absent && to.order() >= c.order() && !c.revisedSince(to.Version, to.Rev) || to.Token != noToken {
 			continue
 		}
 		for n := range int8(nodes) {
