@@ -172,6 +172,26 @@ func (f *fakeTimers) judge(id timer.ID, cond timer.Condition) error {
 	return nil
 }
 
+// Patch raises the version, whether or not the timer begins anew.
+func (f *fakeTimers) Patch(ctx context.Context, id timer.ID, cond timer.Condition, change func(*timer.Timer) (bool, error)) (timer.Receipt, error) {
+	if err := f.start(ctx, "patch", id); err != nil {
+		return timer.Receipt{}, err
+	}
+	if err := f.judge(id, cond); err != nil {
+		return timer.Receipt{}, err
+	}
+	found, there := f.get(id.Key)
+	if !there {
+		return timer.Receipt{}, fmt.Errorf("patch timer: %w", timer.ErrNotFound)
+	}
+	if _, err := change(&found.Record.Timer); err != nil {
+		return timer.Receipt{}, fmt.Errorf("patch timer: %w", err)
+	}
+	receipt, err := f.store(id, found.Record.Timer)
+	receipt.InFlight, receipt.Unreached = f.inFlight, f.unreached
+	return receipt, err
+}
+
 func (f *fakeTimers) DeleteIf(ctx context.Context, id timer.ID, cond timer.Condition) (timer.Receipt, error) {
 	if err := f.start(ctx, "delete", id); err != nil {
 		return timer.Receipt{}, err
@@ -308,6 +328,10 @@ func (c constantTimers) CreateAll(_ context.Context, all []timer.Creation) {
 }
 
 func (c constantTimers) ReplaceIf(context.Context, timer.ID, timer.Timer, timer.Condition) (timer.Receipt, error) {
+	return c.receipt, nil
+}
+
+func (c constantTimers) Patch(context.Context, timer.ID, timer.Condition, func(*timer.Timer) (bool, error)) (timer.Receipt, error) {
 	return c.receipt, nil
 }
 

@@ -19,6 +19,7 @@ const (
 	methodHead
 	methodPost
 	methodPut
+	methodPatch
 	methodDelete
 	methods
 )
@@ -40,6 +41,8 @@ func methodIndex(method []byte) int {
 		return methodPost
 	case http.MethodPut:
 		return methodPut
+	case http.MethodPatch:
+		return methodPatch
 	case http.MethodDelete:
 		return methodDelete
 	}
@@ -72,7 +75,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		Buckets: []float64{.0005, .001, .002, .005, .01, .025, .05, .1, .25, .5, 1, 2.5},
 	}, []string{"method", "route", "class"})
 	m := &metrics{transport: transport.NewMetrics(r)}
-	methodNames := [methods]string{"other", http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodDelete}
+	methodNames := [methods]string{"other", http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}
 	classNames := [classes]string{"5xx", "2xx", "4xx"}
 	for r := range m.duration {
 		allowed := route(r).allowed()

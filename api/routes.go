@@ -37,6 +37,7 @@ func (s *Server) routes() {
 	s.app.Get(itemPrefix+":id", s.lookup) // and HEAD
 	s.app.Get(itemPrefix+":id"+deliveriesSuffix, s.timerDeliveries)
 	s.app.Put(itemPrefix+":id", s.replace)
+	s.app.Patch(itemPrefix+":id", s.patch)
 	s.app.Delete(itemPrefix+":id", s.remove)
 	s.app.Get(statisticsPath, s.statistics)
 	s.app.Get(openAPIPath, describe())
@@ -137,7 +138,7 @@ func (r route) allowed() string {
 	case routeReferences:
 		return "DELETE"
 	case routeItem:
-		return "GET, HEAD, PUT, DELETE"
+		return "GET, HEAD, PUT, PATCH, DELETE"
 	case routeDeliveries, routeStatistics, routeDescription, routePing:
 		return "GET, HEAD"
 	default:

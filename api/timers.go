@@ -39,6 +39,10 @@ type Timers interface {
 	// differs from the factor of id or of the stored timer is refused. Additional errors: with a
 	// condition a *timer.ConditionError and timer.ErrUndecided.
 	ReplaceIf(ctx context.Context, id timer.ID, t timer.Timer, cond timer.Condition) (timer.Receipt, error)
+	// Patch changes the stored timer as change says. change reports whether the timer begins anew, and may
+	// be called more than once; its error is returned. Additional errors as for ReplaceIf, and
+	// timer.ErrNotFound.
+	Patch(ctx context.Context, id timer.ID, cond timer.Condition, change func(t *timer.Timer) (begins bool, err error)) (timer.Receipt, error)
 	// DeleteIf ends the timer, if there is a timer. Additional errors as for ReplaceIf.
 	DeleteIf(ctx context.Context, id timer.ID, cond timer.Condition) (timer.Receipt, error)
 	// Lookup returns the timer and the timer's state.
@@ -170,6 +174,47 @@ func (s *Server) replace(c *fiber.Ctx) error {
 	return answerReceipt(c, &receipt, ignored)
 }
 
+// mergePatch is the type of the body of a PATCH (RFC 7396).
+const mergePatch = "application/merge-patch+json"
+
+func (s *Server) patch(c *fiber.Ctx) error {
+	cond, err := readCondition(c)
+	if err != nil {
+		return err
+	}
+	id, err := readID(c)
+	if err != nil {
+		return err
+	}
+	declared, _, _ := bytes.Cut(c.Request().Header.ContentType(), []byte{';'})
+	if !bytes.EqualFold(bytes.TrimSpace(declared), []byte(mergePatch)) {
+		p := wire.NewProblem(http.StatusUnsupportedMediaType, "content-type",
+			"a PATCH has a JSON merge patch (RFC 7396), the members to change, with null for a member to remove; send the header Content-Type: "+mergePatch)
+		return p.With("Accept-Patch", mergePatch)
+	}
+	body, err := plainBody(c)
+	if err != nil {
+		return err
+	}
+	merge, err := wire.ReadPatch(body)
+	if err != nil {
+		return err
+	}
+	var ignored []string
+	unknown := s.handling(c)
+	ctx, cancel := operation()
+	defer cancel()
+	receipt, err := s.timers.Patch(ctx, id, cond, func(t *timer.Timer) (begins bool, err error) {
+		*t, begins, ignored, err = merge.Apply(t, unknown)
+		return begins, err
+	})
+	if err != nil {
+		return err
+	}
+	markUntold(c, &receipt)
+	return answerReceipt(c, &receipt, ignored)
+}
+
 func (s *Server) remove(c *fiber.Ctx) error {
 	cond, err := readCondition(c)
 	if err != nil {
@@ -204,7 +249,7 @@ func (s *Server) lookup(c *fiber.Ctx) error {
 	if err := transport.ReserveAnswer(c.Context().Conn(), len(found.Record.Timer.Callback.Opaque)); err != nil {
 		return err
 	}
-	setETag(c, found.Record.State.Version)
+	setETag(c, found.Record.State.Written())
 	body, err := wire.RenderTimer(&found)
 	if err != nil {
 		return err

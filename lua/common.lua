@@ -9,9 +9,12 @@ local function int(n) return string.format('%d', n) end
 
 -- A lease is `node:counter:taken_ms`. Once the fence has passed, ` foreign_ms mark_ms seq attempt left` follows (lua/README.md,
 -- Lease). The fence of an earlier state may have left a firing mark: foreign_ms is the end of the earlier mark, or 0.
--- fired returns foreign_ms if the fence of the token has passed, otherwise nil.
+-- fired returns foreign_ms if the fence of the token has passed, otherwise nil. A zero before foreign_ms says that the record
+-- got another revision since.
 local function fired(lease, token)
   local n = #token + 1
   if string.sub(lease, 1, n) ~= token .. ' ' then return nil end
   return tonumber(string.match(lease, '^%d+', n + 1)) or 0
 end
+
+local function revised(lease) return string.find(lease, '^%S+ 0%d') ~= nil end

@@ -29,7 +29,7 @@ local next_look, mark_ms = int(now_ms + hold_ms), now_ms + limit_ms
 local mark = ' 0 ' .. int(mark_ms) .. ' '
 
 -- The mark of a passed fence ends after an earlier mark. The mark of an expired pop ends with the earlier mark.
-local function note(key, token, foreign, seq, attempt, left, expired)
+local function note(key, token, foreign, seq, attempt, left, expired, lease)
   local n = #scores
   local marks = mark
   if expired then
@@ -37,6 +37,7 @@ local function note(key, token, foreign, seq, attempt, left, expired)
   elseif foreign > 0 then
     marks = ' ' .. int(foreign) .. ' ' .. int(math.max(mark_ms, foreign + 1)) .. ' '
   end
+  if revised(lease) then marks = ' 0' .. string.sub(marks, 2) end
   local text = token .. marks .. seq .. ' ' .. attempt .. ' ' .. left
   scores[n + 1], scores[n + 2] = next_look, key
   notes[n + 1], notes[n + 2] = key, text
@@ -76,7 +77,7 @@ local function fence(i, lease)
   elseif found ~= '-' then
     seq, attempt, left, foreign, expired = upcoming(found)
   end
-  note(key, token, foreign or 0, seq, attempt, left, expired)
+  note(key, token, foreign or 0, seq, attempt, left, expired, lease)
   return (expired and 'expired ' or 'passed ') .. seq .. ' ' .. attempt .. ' ' .. left
 end
 

@@ -1,7 +1,8 @@
 -- Kind:    merge
 -- Does:    changes copies as the items say, by the table of kinds below: a kind says which copy the write needs, and what the
 --          write makes of the copy. A newer copy stays. A body hash and a firing mark that has not passed are kept. A new
---          tombstone keeps the away of the old tombstone. Every stored write ends the lease; adding names to away does not. An item
+--          tombstone keeps the away of the old tombstone. Every stored write ends the lease; adding names to away does not, and neither
+--          does a new revision of a copy that has fired. An item
 --          with a token does nothing unless the lease has the token. An item with a condition does nothing where the copy
 --          is newer than the condition allows. The script corrects the sums of tags for live copies of rank 0, and the
 --          number of tombstones.
@@ -11,9 +12,9 @@
 --          (head and rest: the record's head, and the text behind the head. start_ms: the start of the grid, from now, if the head
 --          ends before the start; otherwise empty. look_ms: when to look at the copy, from the start of the grid; for next
 --          from the pop; for a tombstone, for again, and for live and rank of a state with attempts, from now; empty to keep
---          the score. keep_ms: the life of a tombstone with a body hash, if longer. token: the token of a leased write; or <
---          and the newest version that the copy may have; or empty)
--- Returns: now_us, then for each item "status firing_ms hash head" (hash and head of the copy that is there now, or was removed;
+--          the score. keep_ms: the life of a tombstone with a body hash, if longer. token: the token of a leased write; or "<version
+--          rev", the newest version that the copy may have, and the newest revision of that version; or empty)
+-- Returns: now_us, then for each item "status firing_ms hash head" (hash, head and word rev of the copy that is there now, or was removed;
 --          firing_ms: how long a callback of an earlier state may still start), or "none" alone if the needed copy is
 --          missing; status stored, made (stored where no copy was), same, newer, older (the copy is too old for the
 --          write), conflict (the same state, another timer), factor (a live timer has another rf), exists (a create was made
@@ -33,6 +34,7 @@ local needs = {
   once = 'any', -- a create, refused where a live timer or any body hash is
   anew = 'any', -- a create, refused where a live timer or the same body hash is
   live = 'any', -- a copy is adopted or restored
+  amend = 'copy', -- a client's PATCH, with all of the timer that was read
   onto = 'live', -- on a shard that is no owner: the rank stays, look_ms is for rank 0
   gone = 'any', -- a delete; a repeated delete adds names to away
   bury = 'copy',
@@ -45,7 +47,7 @@ local needs = {
   look = 'copy', -- changes nothing; the answer has the state
 }
 local makes = {
-  put = 'state', once = 'state', anew = 'state', live = 'state', onto = 'state', gone = 'tombstone', bury = 'tombstone',
+  put = 'state', once = 'state', anew = 'state', live = 'state', amend = 'state', onto = 'state', gone = 'tombstone', bury = 'tombstone',
   done = 'done', next = 'pop', again = 'pop', drop = 'nothing', leave = 'nothing', rank = 'rank',
 }
 
@@ -109,6 +111,8 @@ end
 local function answer(status, record)
   local head = string.sub(record, 1, head_width)
   if plain(record) then return status .. ' 0 - ' .. head end
+  local rev = word(record, 'rev')
+  if rev ~= '-' then head = head .. ' rev=' .. rev end
   return status .. ' ' .. int(math.max(0, mark_of(record) - now_ms)) .. ' ' .. word(record, 'hash') .. ' ' .. head
 end
 
@@ -128,10 +132,24 @@ local function same_timer(new, old)
     string.sub(new, body_of(new) or 0) == string.sub(old, body_of(old) or 0)
 end
 
--- Rule "conditions": reports whether the copy is newer than a condition allows. The version of the write itself is there
--- if the write was sent before.
+-- Rule "a patch is a revision": positive if the live record a has a newer revision than the live record b of the same
+-- version, negative if an older revision.
+local function compare_revisions(a, b)
+  if plain(a) and plain(b) or ended(a) or ended(b) or not same_version(a, b) then return 0 end
+  local of_a, of_b = word(a, 'rev'), word(b, 'rev')
+  if of_a == of_b then return 0 end
+  if of_a == '-' then return -1 end
+  return of_b == '-' and 1 or compare_versions(of_a, of_b)
+end
+
+-- Rule "conditions": reports whether the copy is newer than a condition allows. The version and the revision of the write
+-- itself are there if the write was sent before.
 local function passes(condition, new, old)
-  return not same_version(new, old) and compare_versions(string.sub(old, 4, 19), string.sub(condition, 2)) > 0
+  local rev, there = word(new, 'rev'), word(old, 'rev')
+  if same_version(new, old) and (rev == '-' or rev == there) then return false end
+  local order = compare_versions(string.sub(old, 4, 19), string.sub(condition, 2, 17))
+  if order ~= 0 then return order > 0 end
+  return there ~= '-' and compare_versions(there, string.sub(condition, 19)) > 0
 end
 
 -- The status of a refused write; nil if the script carries out the write.
@@ -139,13 +157,16 @@ local function refused(kind, new, old, lease, token)
   local need, make = needs[kind], makes[kind]
   if conditional(token) then
     if passes(token, new, old) then return 'newer' end
+    if kind == 'amend' and compare_versions(string.sub(old, 4, 19), string.sub(new, 4, 19)) < 0 then return 'older' end
   elseif token ~= '' and lease ~= token and not fired(lease, token) then return 'lost' end
   if known(kind, new, old) then return 'exists' end
   if kind == 'put' and not ended(old) and string.sub(old, 40, 41) ~= string.sub(new, 40, 41) then return 'factor' end
   if not make and same_version(new, old) then return 'same' end
   local order = compare(new, old)
   if need == 'exact' and (lease ~= '' or mark_of(old) > now_ms) then return 'leased' end
-  if order < 0 then return 'newer' end
+  local revisions = make == 'state' and compare_revisions(new, old) or 0
+  if order <= 0 and revisions > 0 then return nil end
+  if order < 0 or order == 0 and revisions < 0 then return 'newer' end
   if not make or need == 'exact' and order > 0 then return 'older' end
   if need == 'live' and ended(old) then return 'none' end
   if make == 'nothing' then return not same_version(new, old) and 'older' or nil end
@@ -156,9 +177,9 @@ end
 
 -- Changes are collected, and written by few calls for all items. States come first: a full Redis refuses states before
 -- the script has written anything. For moves the script first removes an entry of due (lua/README.md, Rules of all scripts).
-local states, moves, gone, freed
+local states, moves, gone, freed, revised_leases
 
-local function forget() states, moves, gone, freed = { {}, {} }, { {}, {} }, {}, {} end
+local function forget() states, moves, gone, freed, revised_leases = { {}, {} }, { {}, {} }, {}, {}, {} end
 
 local function write(group, key, record, score)
   local records, scores = group[1], group[2]
@@ -169,7 +190,8 @@ end
 local function flush()
   if #states[1] > 0 then
     redis.call('HSET', timers, unpack(states[1]))
-    redis.call('ZADD', due, unpack(states[2]))
+    if #states[2] > 0 then redis.call('ZADD', due, unpack(states[2])) end
+    if #revised_leases > 0 then redis.call('HSET', leases, unpack(revised_leases)) end
   end
   if #gone > 0 then
     redis.call('ZREM', due, unpack(gone))
@@ -184,20 +206,50 @@ local function flush()
   forget()
 end
 
--- A function of make takes the kind, the key, the record of the write, the old record or nil, when to look at the copy, and how
--- long a body hash is kept. The function returns the record that is there afterwards, or was removed.
+-- A function of make takes the kind, the key, the record of the write, the old record or nil, when to look at the copy, how
+-- long a body hash is kept, and the lease or nil. The function returns the record that is there afterwards, or was removed,
+-- and whether the lease stays.
 local make = {}
 
--- A newer state keeps the firing mark and the body hash of the older state.
-function make.state(kind, key, new, old, look, keep)
+-- The state of one record with the revision of another: all that a PATCH may change.
+local function with_revision(state, revision)
+  local c, of = read(state), read(revision)
+  c.format, c.rev, c.tags, c.body = of.format, of.rev, of.tags, of.body
+  return format(c)
+end
+
+-- A revision leaves a callback that has begun alone; the zero in the lease has the end of the callback leave a tombstone. A
+-- copy that is leased and has not fired comes due at once, so that no callback is made from what the claim has read.
+local function revise(kind, key, new, old, look, lease)
+  local is, score = with_revision(old, new), nil
+  local fenced = lease and fence_noted(lease)
+  if fenced and not revised(lease) then
+    local n = #revised_leases
+    revised_leases[n + 1], revised_leases[n + 2] = key, (string.gsub(lease, ' ', ' 0', 1))
+  elseif lease and not fenced then
+    score = now_ms
+    if string.sub(old, 33, 35) == '000' then
+      local offset = string.sub(new, 33, 35) == '000' and look - due_of(new) or 0
+      score = start_of(old) + due_of(old) + (kind == 'onto' and offset * (2 * number(old, 37, 38) + 1) or offset)
+    end
+  end
+  write(states, key, is, score)
+  return is, fenced
+end
+
+-- A newer state keeps the firing mark, the body hash and a newer revision of the older state.
+function make.state(kind, key, new, old, look, keep, lease)
   if ended(new) then return make.tombstone(kind, key, new, old, look, keep) end
+  local revisions = old and compare_revisions(new, old) or 0
+  if revisions > 0 and compare(new, old) <= 0 then return revise(kind, key, new, old, look, lease) end
+  if revisions < 0 then new = with_revision(new, old) end
   local start = start_of(new)
   local score = start + look
   if kind == 'onto' then
     local due_at = due_of(new)
     new = string.sub(new, 1, 36) .. string.sub(old, 37, 38) .. string.sub(new, 39)
     score = start + due_at + (look - due_at) * (2 * number(old, 37, 38) + 1)
-  elseif kind == 'live' and string.sub(new, 33, 35) ~= '000' then
+  elseif (kind == 'live' or kind == 'amend') and string.sub(new, 33, 35) ~= '000' then
     score = now_ms + look
   end
   if old and not plain(old) then
@@ -236,7 +288,8 @@ end
 
 -- Removes the predecessor. A firing mark that has not passed, or a body hash to keep, leaves a tombstone.
 function make.done(kind, key, new, old, look, keep)
-  local follows = old and not ended(old) and string.sub(old, 4, 31) == string.sub(new, 4, 31)
+  local follows = old and not ended(old) and string.sub(old, 4, 31) == string.sub(new, 4, 31) and word(old, 'rev') == word(new, 'rev')
+  new = string.gsub(new, ' rev=%x+', '', 1)
   if not follows then return make.tombstone(kind, key, new, old, look, keep) end
   new = tombstone_of(new, old)
   if mark_of(new) > now_ms or keep > 0 and word(new, 'hash') ~= '-' then return make.tombstone(kind, key, new, nil, 0, keep) end
@@ -303,9 +356,10 @@ local function merge(i, record, lease)
   end
   if refusal then return answer(refusal, old) end
   if old then count_record(old, -1) end
-  local removed, is = #gone, make[makes[kind]](kind, key, new, old, look_ms, keep_ms or 0)
+  local removed = #gone
+  local is, lease_stays = make[makes[kind]](kind, key, new, old, look_ms, keep_ms or 0, lease)
   if #gone == removed then count_record(is, 1) end
-  if lease then freed[#freed + 1] = key end
+  if lease and not lease_stays then freed[#freed + 1] = key end
   return answer(old and 'stored' or 'made', is)
 end
 

@@ -38,7 +38,7 @@ local function read(record)
     seq = tonumber(string.sub(record, 21, 31)), attempt = tonumber(string.sub(record, 33, 35)),
     rank = tonumber(string.sub(record, 37, 38)), rf = tonumber(string.sub(record, 40, 41)),
     interval = tonumber(string.sub(record, 43, 55)), start = tonumber(string.sub(record, 57, 71)),
-    firing = 0, left = 0, failure = '-', tags = '-', hash = '-', away = '-', site = '-', body = body and string.sub(record, body) or '',
+    firing = 0, left = 0, rev = '-', failure = '-', tags = '-', hash = '-', away = '-', site = '-', body = body and string.sub(record, body) or '',
   }
   if body ~= head_width + 2 and #record > head_width then
     for name, value in string.gmatch(string.sub(record, head_width + 1, (body or 0) - 1), ' (%l+)=(%S+)') do
@@ -69,6 +69,7 @@ local function format(c)
   if c.firing > now_ms then text = text .. ' mark=' .. int(c.firing) end
   if c.failure ~= '-' then text = text .. ' failure=' .. c.failure end
   if c.left > 0 then text = text .. ' left=' .. int(c.left) end
+  if c.rev ~= '-' then text = text .. ' rev=' .. c.rev end
   if c.tags ~= '-' then text = text .. ' tags=' .. c.tags end
   if c.hash ~= '-' then text = text .. ' hash=' .. c.hash end
   if c.away ~= '-' then text = text .. ' away=' .. c.away end

@@ -34,6 +34,8 @@ local function failure_of(reason) return node .. ':' .. int(now_ms) .. ':' .. re
 -- a full Redis carry out the rest.
 local kept, scores, records, bytes, gone
 local max_bytes = 1048576
+-- The life of a tombstone of a timer that got another revision during its callback: timing.YoungLife.
+local revised_ms = 10000
 
 local function flush()
   if #gone > 0 then
@@ -67,7 +69,7 @@ local function finish(key, c, keep_ms)
     gone[#gone + 1] = key
     return
   end
-  c.body, c.failure, c.left, c.tags, c.ended = '', '-', 0, '-', true
+  c.body, c.failure, c.left, c.tags, c.rev, c.ended = '', '-', 0, '-', '-', true
   count(c, 1)
   keep(key, now_ms + life, format(c))
 end
@@ -115,7 +117,10 @@ local function settle(i, terms, lease, record)
   local foreign = fired(lease, token)
   if not record or not (lease == token or foreign) then return 'lost ' .. lease end
   if later(record) then return 'lost -' end
-  local tombstone = outcome == 'done' and foreign == 0 and keep_ms > 0 and away == '-' and tombstone_of(record, lease)
+  if revised(lease) then
+    keep_ms = math.max(keep_ms, revised_ms)
+  end
+  local tombstone = outcome == 'done' and foreign == 0 and not revised(lease) and keep_ms > 0 and away == '-' and tombstone_of(record, lease)
   if tombstone then
     bury(key, tombstone, keep_ms, tagged)
     return 'ok'

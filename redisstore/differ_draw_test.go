@@ -45,6 +45,22 @@ func (d *differ) version(key string) timer.Version {
 	return timer.VersionAt(time.UnixMilli(draw(d, "ms", int64(0x99a), 0x99f, 0x9a0, 0xa00)), draw(d, "tag", uint16(9), 0xa, 0xaa, 0xff))
 }
 
+// rev is near the stored timer's revision; 0 for none.
+func (d *differ) rev(key string) timer.Version {
+	stored := d.stored(key).Rev
+	switch draw(d, "revision", "none", "same", "above", "by tag", "below") {
+	case "above":
+		return stored + 1<<16
+	case "same":
+		return stored
+	case "by tag":
+		return stored + 1
+	case "below":
+		return stored - min(stored, 1<<16)
+	}
+	return 0
+}
+
 // stored is the model's state of a timer or of the timer's tombstone.
 func (d *differ) stored(key string) timer.State {
 	return d.views[0].Read(context.Background(), spots(key))[0].Record.State
@@ -125,7 +141,7 @@ func (d *differ) write() (kept, model store.Write) {
 		Kind: draw(d, "kind of write", store.WritePut, store.WritePut, store.WriteOnce, store.WriteAnew, store.WriteGone, store.WriteLook,
 			store.WriteLive, store.WriteLive, store.WriteDone, store.WriteDone, store.WriteNext, store.WriteNext,
 			store.WriteAgain, store.WriteAgain, store.WriteDrop, store.WriteOnto, store.WriteOnto, store.WriteBury,
-			store.WriteLeave, store.WriteLeave, store.WriteRank),
+			store.WriteLeave, store.WriteLeave, store.WriteRank, store.WriteAmend, store.WriteAmend, store.WriteAmend),
 		Shard: "a", Key: d.key(), RF: draw(d, "rf", 0, 2, 2, 2, 3), Rank: draw(d, "rank", 0, 1, 2), Away: d.away("away"),
 		DueIn: d.some("due in"), Retry: d.some("retry"), Offset: d.some("offset"), Life: d.some("life"), Keep: d.some("keep"),
 		BodyHash: draw(d, "body hash", "", "", "", "aa", "bb"),
@@ -135,13 +151,17 @@ func (d *differ) write() (kept, model store.Write) {
 	} else {
 		w.State = d.state(w.Key)
 	}
+	w.State.Rev = 0
+	if w.Kind == store.WriteAmend || w.Kind == store.WriteLive || w.Kind == store.WriteOnto || w.Kind == store.WriteDone {
+		w.State.Rev = d.rev(w.Key)
+	}
 	switch w.Kind {
 	case store.WriteAnew:
 		if draw(d, "without a timer", false, true) {
 			break
 		}
 		fallthrough
-	case store.WritePut, store.WriteOnce, store.WriteLive, store.WriteOnto, store.WriteNext:
+	case store.WritePut, store.WriteOnce, store.WriteLive, store.WriteAmend, store.WriteOnto, store.WriteNext:
 		w.Timer, w.Failure, w.LeftOut = d.timer(), d.failure(), draw(d, "left out", 0, 0, 3)
 		w.Timer.ReplicationFactor = max(w.RF, 1)
 		if draw(d, "overdue", false, false, true) {
@@ -160,8 +180,8 @@ func (d *differ) write() (kept, model store.Write) {
 	if len(d.leases) > 0 && draw(d, "leased", false, false, true) {
 		p := d.leases[rapid.IntRange(max(0, len(d.leases)-2), len(d.leases)-1).Draw(d.rt, "lease")]
 		w.Key, w.Token, m.Key, m.Token = p.store.Key, p.store.Token, p.model.Key, p.model.Token
-	} else if (w.Kind == store.WritePut || w.Kind == store.WriteGone) && draw(d, "on a condition", false, false, true) {
-		newest := draw(d, "newest", 0, d.version(w.Key), d.stored(w.Key).Version)
+	} else if (w.Kind == store.WritePut || w.Kind == store.WriteGone || w.Kind == store.WriteAmend) && draw(d, "on a condition", false, false, true) {
+		newest := store.Newest{Version: draw(d, "newest", 0, d.version(w.Key), d.stored(w.Key).Version), Rev: d.rev(w.Key)}
 		w.IfNewest, m.IfNewest = &newest, &newest
 	}
 	return w, m

@@ -229,7 +229,8 @@ func readFenced(it *shard.Item, found *store.Found) store.Fenced {
 	fenced := store.Fenced{Status: fenceStatus(r.word())}
 	switch fenced.Status {
 	case store.FencePassed, store.FenceExpired:
-		fenced.State = timer.State{Version: found.State.Version, Seq: int(r.int64()), Attempt: int(r.int64())}
+		fenced.State = found.State
+		fenced.State.Seq, fenced.State.Attempt = int(r.int64()), int(r.int64())
 		fenced.LeftOut = int(r.int64())
 		dueMs := found.StartMs + int64(fenced.State.Seq)*found.IntervalMs
 		fenced.Due, fenced.Late = time.UnixMilli(dueMs).UTC(), -record.Until(dueMs, it.NowUs)

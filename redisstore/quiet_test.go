@@ -143,7 +143,7 @@ func TestARestartedRedisDecidesNoCondition(t *testing.T) {
 	testkit.Eventually(t, testkit.Soon, "the restart to be noticed", func() bool {
 		return s.Merge(t.Context(), []store.Write{deletion("never there")})[0].Firing > 0
 	})
-	asked := []store.Write{deletion("k").If(timed.State.Version)}
+	asked := []store.Write{deletion("k").If(store.Newest{Version: timed.State.Version})}
 	if w := s.Merge(t.Context(), asked)[0]; !errors.Is(w.Err, timer.ErrUnavailable) {
 		t.Errorf("answered %+v, want that the Redis decides nothing", w)
 	}

@@ -5,6 +5,8 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
+	"fmt"
 
 	"chronos/scheduler/replica"
 	"chronos/scheduler/resync"
@@ -132,6 +134,53 @@ func (s *Scheduler) present(ctx context.Context, id timer.ID, cond timer.Conditi
 		found.RF, silent, err = s.copies.OwnFactor(ctx, id)
 	}
 	return found, silent, err
+}
+
+// maxPatchTries is how often a PATCH is tried that other writes forestall.
+const maxPatchTries = 5
+
+// Patch changes the stored timer on a condition. The function change gets the timer, and reports whether
+// the timing is new: then the timer begins anew, as by Replace. Otherwise the timer stays the timer that
+// it is, with its sequence numbers and its due times, and a callback under way counts. change is called
+// again if another write has changed the timer meanwhile; its error is returned. After the answer no
+// callback starts by the timer of before; if the answer says in flight, no such callback starts later than
+// 2 s after the answer. Errors as for ReplaceIf, and ErrNotFound.
+func (s *Scheduler) Patch(ctx context.Context, id timer.ID, cond timer.Condition, change func(t *timer.Timer) (begins bool, err error)) (receipt timer.Receipt, err error) {
+	defer s.copies.Queue(ctx, id.Key)()
+	for range maxPatchTries {
+		var forestalled bool
+		if receipt, forestalled, err = s.patchOnce(ctx, id, cond, change); !forestalled {
+			return receipt, err
+		}
+	}
+	return timer.Receipt{}, fmt.Errorf("%w: other writes to this timer kept coming first", timer.ErrUndecided)
+}
+
+// patchOnce reports whether another write has forestalled the PATCH, which has then done nothing.
+func (s *Scheduler) patchOnce(ctx context.Context, id timer.ID, cond timer.Condition, change func(t *timer.Timer) (begins bool, err error)) (receipt timer.Receipt, forestalled bool, err error) {
+	read, err := s.copies.ReadAll(ctx, id, cond)
+	if err != nil {
+		return timer.Receipt{}, false, err
+	}
+	t := read.Timer()
+	begins, err := change(&t)
+	if err != nil {
+		return timer.Receipt{}, false, err
+	}
+	own := read.Present().RF
+	if t.ReplicationFactor = cmp.Or(t.ReplicationFactor, own); t.ReplicationFactor != own {
+		return timer.Receipt{}, false, replica.FactorChanged(own)
+	}
+	if err := s.validate(&t); err != nil {
+		return timer.Receipt{}, false, err
+	}
+	w := s.copies.Revise(read, &t)
+	if begins {
+		w = s.copies.If(s.copies.NewWish(timer.ID{Key: id.Key, RF: own, Hint: id.Hint}, &t), read.Present())
+	}
+	receipt, err = s.copies.Write(ctx, w)
+	_, forestalled = errors.AsType[*timer.ConditionError](err)
+	return receipt, forestalled, err
 }
 
 // Delete ends the timer of this id, known or not, once or again. After the answer no callback of

@@ -148,9 +148,14 @@ func answeredMembers() []string {
 	return []string{"id", "key", "state", "due", "sequence", "attempts", "last-failure"}
 }
 
+// escaped is a name in a JSON pointer.
+func escaped(name string) string {
+	return strings.ReplaceAll(strings.ReplaceAll(name, "~", "~0"), "/", "~1")
+}
+
 // unknown notes an unknown member, or refuses the member.
 func (d *Decoder) unknown(pointer, name string) error {
-	path := pointer + "/" + strings.ReplaceAll(strings.ReplaceAll(name, "~", "~0"), "/", "~1")
+	path := pointer + "/" + escaped(name)
 	if len(name) > maxIgnoredName {
 		path = pointer
 	}

@@ -46,12 +46,25 @@ const stateWidth, headWidth = 35, 71
 // ErrMalformed means an unreadable record.
 var ErrMalformed = errors.New("malformed record")
 
-// ParseHead reads a head alone. The specification and the list of copies that missed the end are behind the head.
+// ParseHead reads a head alone, or a head and the word rev. The other words and the specification are behind the head.
 func ParseHead(s string) (Record, error) {
-	if len(s) > headWidth {
+	head, rev, revised := strings.Cut(s, " rev=")
+	if len(head) > headWidth {
 		return Record{}, fmt.Errorf("%w: longer than a head", ErrMalformed)
 	}
-	return parseHead(s)
+	r, err := parseHead(head)
+	if err == nil && revised {
+		r.State.Rev, err = parseRevision(rev)
+	}
+	return r, err
+}
+
+func parseRevision(s string) (timer.Version, error) {
+	rev, err := timer.ParseVersion(s)
+	if err != nil || rev == 0 {
+		return 0, fmt.Errorf("%w: rev=", ErrMalformed)
+	}
+	return rev, nil
 }
 
 // later reports whether a later chronos has written the record. A record of any format begins with a digit for the format, a
@@ -147,6 +160,8 @@ func Parse(s string) (Record, error) {
 func readWord(r *Record, word string) (err error) {
 	name, value, _ := strings.Cut(word, "=")
 	switch name {
+	case "rev":
+		r.State.Rev, err = parseRevision(value)
 	case "mark":
 		r.firingUntilMs, err = wholeNumber(value)
 	case "left":

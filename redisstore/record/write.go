@@ -37,11 +37,11 @@ func (e *Encoder) Merge(writes []store.Write, i int) (args []any, bytes int, err
 	return []any{string(w.Kind), w.Key, head, e.rest, start, lookOf(w), keep, tokenOf(w)}, len(e.rest), nil
 }
 
-// tokenOf is what a write needs of the copy: the token of a leased write, the newest version of a conditional write after
-// a "<", or nothing.
+// tokenOf is what a write needs of the copy: the token of a leased write, the newest version and revision of a conditional
+// write after a "<", or nothing.
 func tokenOf(w *store.Write) any {
 	if w.IfNewest != nil {
-		return w.IfNewest.Append([]byte{'<'})
+		return w.IfNewest.Rev.Append(append(w.IfNewest.Version.Append([]byte{'<'}), ' '))
 	}
 	return w.Token
 }
@@ -61,7 +61,7 @@ func ends(w *store.Write) bool {
 }
 
 func sameRest(a, b *store.Write) bool {
-	return a.Timer != nil && a.Timer == b.Timer && a.Kind == b.Kind && a.BodyHash == b.BodyHash && a.Failure == b.Failure && a.LeftOut == b.LeftOut
+	return a.Timer != nil && a.Timer == b.Timer && a.Kind == b.Kind && a.BodyHash == b.BodyHash && a.Failure == b.Failure && a.LeftOut == b.LeftOut && a.State.Rev == b.State.Rev
 }
 
 const typicalRecord = 256 // bytes
@@ -70,7 +70,7 @@ const typicalRecord = 256 // bytes
 // is "" where the head holds the start already: for a client's instant, and for an unchanged grid.
 func headOf(w *store.Write) (head []byte, startMs any) {
 	head = appendHead(make([]byte, 0, headWidth), w)
-	if specifies(w) && hasMembers(w.Timer) {
+	if specifies(w) && (w.State.Rev != 0 || hasMembers(w.Timer)) {
 		head[0] = lastFormat
 	}
 	if w.Timer == nil || w.Kind == store.WriteNext || w.Kind == store.WriteRank {
@@ -91,7 +91,7 @@ func lookOf(w *store.Write) any {
 		return ""
 	case w.State.Ended:
 		return WholeMs(w.Life)
-	case w.Kind == store.WriteAgain, w.State.Attempt > 0 && (w.Kind == store.WriteLive || w.Kind == store.WriteRank):
+	case w.Kind == store.WriteAgain, w.State.Attempt > 0 && (w.Kind == store.WriteLive || w.Kind == store.WriteAmend || w.Kind == store.WriteRank):
 		return WholeMs(w.Retry)
 	case w.Kind == store.WriteNext:
 		return w.Offset.Milliseconds()
@@ -99,8 +99,14 @@ func lookOf(w *store.Write) any {
 	return int64(w.State.Seq)*WholeMs(w.Timer.Interval) + w.Offset.Milliseconds()
 }
 
-// State is the beginning of a record of the state.
-func State(state timer.State) []byte { return appendState(make([]byte, 0, stateWidth), state) }
+// State is the beginning of a record of the state, and the revision behind a space if there is one.
+func State(state timer.State) []byte {
+	b := appendState(make([]byte, 0, stateWidth), state)
+	if state.Rev != 0 && !state.Ended {
+		b = state.Rev.Append(append(b, ' '))
+	}
+	return b
+}
 
 // appendState appends the beginning of a record of the state.
 func appendState(b []byte, state timer.State) []byte {
@@ -148,6 +154,9 @@ func appendRest(b []byte, w *store.Write) ([]byte, error) {
 	}
 	if w.LeftOut > 0 && !w.State.Ended {
 		b = strconv.AppendInt(append(b, " left="...), int64(w.LeftOut), 10)
+	}
+	if w.State.Rev != 0 && (specifies(w) || w.Kind == store.WriteDone) {
+		b = w.State.Rev.Append(append(b, " rev="...))
 	}
 	if w.Timer != nil && len(w.Timer.Tags) > 0 {
 		b = append(append(b, " tags="...), formatTags(w.Timer.Tags)...)

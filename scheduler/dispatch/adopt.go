@@ -46,7 +46,7 @@ func (l *lane) adoptFrom(ctx context.Context, from *shard.Shard, batch []*claim)
 	var writes []store.Write
 	for i, read := range l.d.store.Read(bounded, spots) {
 		c := batch[i]
-		if read.Record.State.Compare(c.Record.State) <= 0 {
+		if !c.Record.State.Lacks(read.Record.State) {
 			c.settle(store.Settlement{Outcome: store.OutcomeRelease, Delay: hesitation}) // the newer state couldn't be read, or is gone by now
 			continue
 		}

@@ -190,7 +190,7 @@ func (q *question) weigh() {
 				d.State.Version == c.Record.State.Version && c.overdue() < timing.LeftToOthers
 		case q.states[d.Index].Better && !c.isPassedBy(d.State) && d.LookIn >= 0 && d.State.Version == c.Record.State.Version && !d.State.Ended:
 			o.wait = max(o.wait, q.yield(c, d))
-		case d.State.Compare(newest) > 0:
+		case newest.Lacks(d.State):
 			o.newer, o.state = q.shard, d.State
 		}
 		if d.Firing > 0 {
@@ -210,7 +210,7 @@ func (q *question) yield(c *claim, d *store.Difference) time.Duration {
 	p := q.places[d.Index]
 	behind := time.Duration(max(1, c.own.Rank-p.Rank)) * c.skew()
 	wait := d.LookIn + behind
-	if d.LookIn > 0 && d.Firing == 0 && d.State == c.Record.State && (d.State.Attempt == 0 || !c.own.Home || c.Record.Rank < c.own.Rank) {
+	if d.LookIn > 0 && d.Firing == 0 && d.State.Compare(c.Record.State) == 0 && (d.State.Attempt == 0 || !c.own.Home || c.Record.Rank < c.own.Rank) {
 		promoted := store.Rank(p.Copy(c.Record.ID), &c.Record, 0, -time.Millisecond)
 		q.promotions = append(q.promotions, promotion{promoted, c, wait})
 		wait = behind

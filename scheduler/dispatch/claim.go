@@ -92,7 +92,7 @@ func (c *claim) fit() {
 		return
 	}
 	config := c.lane.d.config
-	c.buried = c.pops() > 1 || c.lane.d.shards.Clock().Sub(c.Record.State.Version.Time()) < timing.YoungFor
+	c.buried = c.pops() > 1 || c.lane.d.shards.Clock().Sub(c.Record.State.Written().Time()) < timing.YoungFor
 	switch {
 	case c.Record.BodyHash != "":
 		c.settlement.Keep = c.own.Tombstone(config, c.Record.State, c.Record.BodyHash).Keep

@@ -220,6 +220,9 @@ func (d *Dispatcher) afterFence(ctx context.Context, c *claim) {
 		d.turnAt(c.answered.Add(c.fenced.Wait), c)
 	case store.FenceLost:
 		// A client's write ended the lease, or another node took over the timer in time.
+		if c.fenced.Free {
+			c.lane.shard.PokeIfSoon(c.Lease.Partition, 0) // a PATCH leaves the timer due
+		}
 		d.freeSlot(c)
 		c.done()
 	case store.FenceExpired:

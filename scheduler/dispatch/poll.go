@@ -184,7 +184,7 @@ const maxAhead = 500 * time.Millisecond
 // accept sends a claim to the next station.
 func (l *lane) accept(c *claim) {
 	d := l.d
-	d.shards.Heard(c.Record.State.Version)
+	d.shards.Heard(c.Record.State.Written())
 	if c.Previous != "" && c.Previous != d.config.Node {
 		d.metrics.takenOver.Inc()
 		d.lines.suspected.Log(l.shard.Log, "suspected failure of "+c.Previous+" for "+d.nameOf(&c.Record),

@@ -132,7 +132,7 @@ func (k *Keeper) confirmCopies(a *Admission, c *comparison) {
 		}
 	}
 	if len(behind) > 0 {
-		k.repairs.add(newest.ID, newest.State.Version, behind)
+		k.repairs.add(newest.ID, newest.State, behind)
 	}
 	if want := min(k.config.MinCopies, newest.ID.RF, len(k.store.Rank(a.Key))); copies < want {
 		a.Standing, a.Err = StandingUnknown, fmt.Errorf("%w: timer %s has %d copies, and CHRONOS_MIN_COPIES asks for %d", timer.ErrUnavailable, a.Key, copies, want)

@@ -23,7 +23,12 @@ type Wish struct {
 	Humble   bool          // a newer version stays: the write is not sent again above the newer version
 	Silent   Silent        // shards that the first try leaves out
 	judged   *Present      // of a wish with a condition
+	rev      timer.Version // of a PATCH
+	read     *finding      // of a PATCH: the newest copy, with the timer of the PATCH
 }
+
+// written are the version and the revision that the wish makes.
+func (w *Wish) written() timer.State { return timer.State{Version: w.Version, Rev: w.rev} }
 
 // NewWish is a new version of the timer, or the timer's end if t is nil.
 func (k *Keeper) NewWish(id timer.ID, t *timer.Timer) Wish {
@@ -203,6 +208,9 @@ func (a *attempt) writeTo(t *target) store.Write {
 		}
 		return store.End(to, end)
 	}
+	if a.read != nil {
+		return a.amend(t)
+	}
 	due := a.Timer.Interval - (config.SinceBoot() - a.Begun) // a later try keeps the due times of the request
 	create := store.Creation{Version: a.Version, Timer: a.Timer, DueIn: due, BodyHash: a.BodyHash}
 	skew := config.Skew.Of(a.Timer.Interval, a.Timer.ReplicationFactor)
@@ -226,7 +234,7 @@ func (a *attempt) take(answers []store.Written) {
 		}
 		answer := &answers[i]
 		i++
-		a.k.shards.Heard(answer.State.Version)
+		a.k.shards.Heard(answer.State.Written())
 		switch {
 		case t.sent == sentNames:
 			t.progress = told // of the write; if the names did not arrive, the repair tells the places that missed the end
@@ -239,7 +247,7 @@ func (a *attempt) take(answers []store.Written) {
 			if a.unanswered && answer.Status == store.WriteExists && answer.State.Version == a.Version {
 				t.answer.Status = store.WriteSame // an earlier try stored the write
 			}
-			a.decided = a.decided || accepted(t.answer.Status) || a.judged != nil && answer.Status == store.WriteNewer && answer.State.Version == a.Version
+			a.decided = a.decided || accepted(t.answer.Status) || a.judged != nil && a.read == nil && answer.Status == store.WriteNewer && answer.State.Version == a.Version
 		}
 	}
 	if a.settled() {

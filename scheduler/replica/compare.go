@@ -75,7 +75,7 @@ func (k *Keeper) look(ctx context.Context, all []comparison) {
 	if len(spots) > 0 {
 		for i, result := range k.store.Read(ctx, spots) {
 			of[i].ReadResult = result
-			k.shards.Heard(result.Record.State.Version)
+			k.shards.Heard(result.Record.State.Written())
 		}
 	}
 	for c := range each(all) {
@@ -83,12 +83,19 @@ func (k *Keeper) look(ctx context.Context, all []comparison) {
 	}
 }
 
-// weigh finds the newest copy.
+// weigh finds the newest copy, and gives that copy's state the newest revision.
 func (c *comparison) weigh() {
 	c.newest = nil
 	for f := range each(c.copies) {
 		if f.there() && (c.newest == nil || f.Record.State.Compare(c.newest.Record.State) > 0) {
 			c.newest, c.id.RF = f, f.Record.ID.RF
+		}
+	}
+	for f := range each(c.copies) {
+		if c.newest != nil && f.Record.State.Revised(c.newest.Record.State) {
+			joined := *c.newest
+			joined.Record.State.Rev, joined.Record.Timer = f.Record.State.Rev, f.Record.Timer
+			c.newest = &joined
 		}
 	}
 }
@@ -125,10 +132,10 @@ func (f *finding) there() bool { return f.Record.State.Version != 0 }
 // answered reports whether the shard has answered.
 func (f *finding) answered() bool { return f.there() || errors.Is(f.Err, timer.ErrNotFound) }
 
-// lacks reports whether a copy is older than the state, or an owner has no copy.
+// lacks reports whether a copy is older than the state, or has an older revision, or an owner has no copy.
 func (f *finding) lacks(state timer.State) bool {
 	if f.there() {
-		return f.Record.State.Compare(state) < 0
+		return f.Record.State.Lacks(state)
 	}
 	return f.Home && errors.Is(f.Err, timer.ErrNotFound)
 }

@@ -8,10 +8,11 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// Present is what a condition was judged by: the newest copy of a timer.
+// Present is what a condition was judged by: the newest copy of a timer, live or ended; zero without a
+// copy.
 type Present struct {
-	Version timer.Version // of the newest copy, live or ended; 0 without a copy
-	RF      int           // of the live timer; 0 if the timer does not exist
+	store.Newest
+	RF int // of the live timer; 0 if the timer does not exist
 }
 
 // Judge asks all owners of a timer for the newest version, and judges the condition (rule
@@ -19,35 +20,39 @@ type Present struct {
 // the topology changes; timer.ErrOverloaded; timer.ErrUnavailable, if this node doesn't know where
 // timers belong.
 func (k *Keeper) Judge(ctx context.Context, id timer.ID, cond timer.Condition) (Present, error) {
+	_, found, err := k.judge(ctx, id, cond)
+	return found, err
+}
+
+func (k *Keeper) judge(ctx context.Context, id timer.ID, cond timer.Condition) (c comparison, found Present, err error) {
 	if err := k.store.Writable(); err != nil {
-		return Present{}, err
+		return c, found, err
 	}
 	if k.shards.Changing(id.Key) {
-		return Present{}, fmt.Errorf("%w: the topology changes", timer.ErrUndecided)
+		return c, found, fmt.Errorf("%w: the topology changes", timer.ErrUndecided)
 	}
-	c := k.ask(ctx, id)
+	c = k.ask(ctx, id)
 	if err := c.unanswered(); err != nil {
-		return Present{}, fmt.Errorf("%w: %w", timer.ErrUndecided, err)
+		return c, found, fmt.Errorf("%w: %w", timer.ErrUndecided, err)
 	}
-	var found Present
 	live := timer.Version(0)
 	if c.newest != nil {
 		state := &c.newest.Record.State
-		if found.Version = state.Version; !state.Ended {
-			live, found.RF = state.Version, c.newest.Record.ID.RF
+		if found.Version, found.Rev = state.Version, state.Rev; !state.Ended {
+			live, found.RF = state.Written(), c.newest.Record.ID.RF
 		}
 	}
 	if !cond.Met(live) {
-		return Present{}, &timer.ConditionError{Present: live}
+		return c, Present{}, &timer.ConditionError{Present: live}
 	}
-	return found, nil
+	return c, found, nil
 }
 
 // If is a wish with a condition: the timer is as Judge has found the timer. Such a wish is never sent
-// again above a newer version, so the wish's version is above the version that was found.
+// again above a newer version, so the wish's version is above all that was found.
 func (k *Keeper) If(w Wish, found Present) Wish {
 	w.judged = &found
-	w.Version = max(w.Version, found.Version.Above(k.shards.NextTag()))
+	w.Version = max(w.Version, max(found.Version, found.Rev).Above(k.shards.NextTag()))
 	return w
 }
 
@@ -64,7 +69,7 @@ func (a *attempt) firstOwner() *target {
 // planFirst plans the write to the first owner alone, until the first owner has taken the write.
 func (a *attempt) planFirst(writes []store.Write) []store.Write {
 	if t := a.firstOwner(); t != nil && t.progress == toTell {
-		return a.send(t, sentWrite, a.writeTo(t).If(a.judged.Version), writes)
+		return a.send(t, sentWrite, a.writeTo(t).If(a.judged.Newest), writes)
 	}
 	return writes
 }
@@ -89,8 +94,10 @@ func (a *attempt) judgeFirst() {
 		a.err = FactorChanged(t.answer.RF)
 	case a.unanswered:
 		a.err = timer.ErrOvertaken
+	case a.read != nil && t.answer.Status != store.WriteNewer:
+		a.err = fmt.Errorf("%w: the first owner lacks the version", timer.ErrUndecided)
 	default:
-		present := t.answer.State.Version
+		present := t.answer.State.Written()
 		if t.answer.State.Ended {
 			present = 0
 		}

@@ -35,7 +35,7 @@ func (k *Keeper) recall(ctx context.Context, open []*attempt) {
 		answers := k.store.Merge(bounded, looks)
 		for i, t := range of {
 			heard[t] = &answers[i]
-			k.shards.Heard(answers[i].State.Version)
+			k.shards.Heard(answers[i].State.Written())
 		}
 	}
 	for _, a := range open {

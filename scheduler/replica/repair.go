@@ -29,10 +29,10 @@ type repairs struct {
 	ready   chan struct{} // has a token when a repair is pending
 }
 
-// repair is a version of a timer that some owners lack.
+// repair is a write to a timer that some owners lack.
 type repair struct {
 	id      timer.ID
-	version timer.Version
+	written timer.State // version and revision
 	missed  []*shard.Shard
 	at      time.Time
 	tries   int
@@ -41,8 +41,8 @@ type repair struct {
 func newRepairs() *repairs { return &repairs{ready: make(chan struct{}, 1)} }
 
 // add takes a write that missed some shards.
-func (r *repairs) add(id timer.ID, version timer.Version, missed []*shard.Shard) {
-	r.put(repair{id: id, version: version, missed: missed})
+func (r *repairs) add(id timer.ID, written timer.State, missed []*shard.Shard) {
+	r.put(repair{id: id, written: written, missed: missed})
 }
 
 func (r *repairs) put(one repair) {
@@ -134,9 +134,9 @@ func (k *Keeper) repairAll(ctx context.Context, due []repair) {
 			// Upgraded nodes see to the timer.
 		case c.newest == nil && c.unanswered() == nil:
 			// The timer is over.
-		case c.newest == nil || c.newest.Record.State.Version < r.version:
+		case c.newest == nil || c.newest.Record.State.Version < r.written.Version || r.written.Revised(c.newest.Record.State):
 			r.leave()
-		case c.newest.Record.State.Version > r.version:
+		case c.newest.Record.State.Version > r.written.Version || c.newest.Record.State.Revised(r.written):
 			// The newer write has told the owners, or has its own repair.
 		case slices.ContainsFunc(c.copies, func(f finding) bool { return f.there() && f.aboutToFire(k.config.Skew) }):
 			if r.tries++; r.tries < maxRepairTries {

@@ -178,6 +178,8 @@ func (a *attempt) judge() {
 		a.replay(v.exists)
 	case v.replaced():
 		a.receipt = a.acknowledge(v)
+	case a.read != nil && v.lacking:
+		a.err = fmt.Errorf("%w: an owner has no copy of the timer, which may have ended", timer.ErrUnavailable)
 	case v.above != 0 && a.judged != nil: // a version above the newer write's would pass over the condition
 		a.err = timer.ErrOvertaken
 	case v.above != 0:
@@ -207,7 +209,7 @@ func (a *attempt) repair(v verdict) {
 		}
 	}
 	if len(missed) > 0 {
-		a.k.repairs.add(id, a.Version, missed)
+		a.k.repairs.add(id, a.written(), missed)
 	}
 }
 
@@ -217,6 +219,7 @@ type verdict struct {
 	unreached        int     // owners, and further places where a copy may be
 	holding, passed  int     // copies that took the write: still have the write; have a newer state
 	unheard          bool    // some place, an owner or not, could not be told
+	lacking          bool    // an owner has nothing that a PATCH could change
 	present, missing bool    // something was there; nothing was where a copy belongs
 	firing           bool    // a callback of an earlier state may still start
 	first            *target // the best copy that was told
@@ -251,6 +254,7 @@ func (a *attempt) tally() (v verdict) {
 			v.told++
 		}
 		v.firing = v.firing || w.Firing > 0
+		v.lacking = v.lacking || t.Home && w.Status == store.WriteNone
 		v.present = v.present || !w.New && w.Status != store.WriteNone
 		v.missing = v.missing || w.New && t.Home && t.Rank < rf
 		switch {
@@ -283,7 +287,7 @@ func (a *attempt) tally() (v verdict) {
 func (a *attempt) acknowledge(v verdict) timer.Receipt {
 	a.repair(v)
 	r := timer.Receipt{
-		ID: a.ID, Version: a.Version, Copies: v.copies, Unreached: v.unreached,
+		ID: a.ID, Version: max(a.Version, a.rev), Copies: v.copies, Unreached: v.unreached,
 		InFlight: v.firing || v.unheard || v.present && v.missing,
 	}
 	if a.ID.RF == 0 && v.first != nil {

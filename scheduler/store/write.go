@@ -13,13 +13,13 @@ type Write struct {
 	Shard string
 	Key   string
 	State timer.State  // Ended follows the kind, except for leave and drop
-	Timer *timer.Timer // of put, once, anew, live and onto, and of rank for the interval
+	Timer *timer.Timer // of put, once, anew, live, amend and onto, and of rank for the interval
 	RF    int          // 0 counts as 1
 	Rank  int
 	Away  []Away // of an end: the places that have missed the end, besides the places noted there
-	// DueIn is how long until pop State.Seq is due (put, once, anew, live, onto), unless
+	// DueIn is how long until pop State.Seq is due (put, once, anew, live, amend, onto), unless
 	// Timer.At says when. Retry is how long until somebody must look at a copy that waits for
-	// a retry (again; live, if State has an attempt; rank, if State has an attempt and Retry
+	// a retry (again; live and amend, if State has an attempt; rank, if State has an attempt and Retry
 	// is not 0; negative for at once).
 	DueIn, Retry time.Duration
 	Offset       time.Duration // from a pop to when somebody must look at the copy; Retry includes the offset
@@ -35,22 +35,27 @@ type Write struct {
 	// Token makes the write a leased write, which does nothing unless the lease holds (rule
 	// "leased writes need the lease").
 	Token string
-	// IfNewest makes the write conditional: a copy of a newer version refuses the write as
-	// WriteNewer (rule "conditions"). A version of 0 is older than every copy. A conditional write
-	// is no leased write. A shard that has lost data lately carries out no conditional write.
-	IfNewest *timer.Version
+	// IfNewest makes the write conditional: a copy of a newer version, or with a newer revision of the
+	// version, refuses the write as WriteNewer (rule "conditions"). A version of 0 is older than every
+	// copy. A conditional write is no leased write. A shard that has lost data lately carries out no
+	// conditional write.
+	IfNewest *Newest
 }
+
+// Newest is the newest version that a condition allows, and the newest revision of the version.
+type Newest struct{ Version, Rev timer.Version }
 
 // WriteKind is the effect of a Write on a copy.
 type WriteKind string
 
-// The kinds of a Write. Put, once, anew, gone, look and onto come from clients' requests; the rest
+// The kinds of a Write. Put, once, anew, amend, gone, look and onto come from clients' requests; the rest
 // are outcomes and repairs, which come from nodes.
 const (
 	WritePut   WriteKind = "put"   // Put
 	WriteOnce  WriteKind = "once"  // CreateOnce
 	WriteAnew  WriteKind = "anew"  // Admit; without a Timer Remember
-	WriteOnto  WriteKind = "onto"  // Update
+	WriteOnto  WriteKind = "onto"  // Update; a revision where no copy belongs
+	WriteAmend WriteKind = "amend" // Amend
 	WriteLook  WriteKind = "look"  // Look
 	WriteDrop  WriteKind = "drop"  // Drop
 	WriteGone  WriteKind = "gone"  // End
@@ -102,6 +107,24 @@ func Admit(to Target, c Creation, offset time.Duration) Write { return c.write(W
 // Update is a client's create or replace on a live copy where no copy belongs. The rank of the
 // copy stays, and the offset is the offset of rank 0 (half a skew).
 func Update(to Target, c Creation, offset time.Duration) Write { return c.write(WriteOnto, to, offset) }
+
+// Amend is a PATCH of the timer that was read: the copy gets the revision of the state and the rest of
+// the timer, and keeps its state, its grid and its firing mark (rule "a patch is a revision"). A copy
+// of an older version takes all. A shard without a copy stays without a copy. On a condition the copy
+// must be of the version.
+func Amend(to Target, r *Record, at Times) Write {
+	w := Copy(to, r, at)
+	w.Kind = WriteAmend
+	return w
+}
+
+// AmendLeft is Amend on a live copy where no copy belongs. The rank of the copy stays, and the offset
+// is the offset of rank 0 (half a skew).
+func AmendLeft(to Target, r *Record, at Times) Write {
+	w := Copy(to, r, at)
+	w.Kind = WriteOnto
+	return w
+}
 
 // Look changes nothing: the answer tells the state of the copy.
 func Look(to Target, v timer.Version) Write {
@@ -178,8 +201,8 @@ func (w Write) Under(token string) Write {
 	return w
 }
 
-// If is the write as a conditional write, for copies of at most this version.
-func (w Write) If(newest timer.Version) Write {
+// If is the write as a conditional write, for copies of at most this version and revision.
+func (w Write) If(newest Newest) Write {
 	w.IfNewest = &newest
 	return w
 }

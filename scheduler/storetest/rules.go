@@ -7,6 +7,7 @@ import (
 
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
+	"chronos/scheduler/timing"
 )
 
 // entry is one copy of a timer. Instants are ms of the shard's clock.
@@ -31,6 +32,7 @@ type lease struct {
 	// earlier state had set; 0 for no mark.
 	fired     bool
 	earlierMs int64
+	revised   bool // a PATCH came after the fence
 	expired   bool // the fence has found that the pop may be called back no longer
 }
 
@@ -50,7 +52,7 @@ func (e *entry) markMs(now int64) int64 {
 // specified reports whether writes of the kind tell all about a timer.
 func specified(kind store.WriteKind) bool {
 	switch kind {
-	case store.WritePut, store.WriteOnce, store.WriteAnew, store.WriteLive, store.WriteOnto:
+	case store.WritePut, store.WriteOnce, store.WriteAnew, store.WriteLive, store.WriteAmend, store.WriteOnto:
 		return true
 	default:
 		return false
@@ -83,7 +85,7 @@ func madeBefore(w *store.Write, old *entry) bool {
 func (s *shard) merge(now time.Time, w *store.Write) store.Written {
 	old := s.entries[w.Key]
 	if old == nil {
-		if w.Token != "" || w.Kind == store.WriteOnto || w.Kind == store.WriteBury || !specified(w.Kind) && !ends(w) {
+		if w.Token != "" || w.Kind == store.WriteOnto || w.Kind == store.WriteAmend || w.Kind == store.WriteBury || !specified(w.Kind) && !ends(w) {
 			return store.Written{Status: store.WriteNone}
 		}
 		answer := s.become(now, w, nil)
@@ -94,8 +96,10 @@ func (s *shard) merge(now time.Time, w *store.Write) store.Written {
 	switch {
 	case w.Token != "" && !old.held(w.Token):
 		return old.written(store.WriteLost, now)
-	case w.IfNewest != nil && old.state.Version > *w.IfNewest && old.state.Version != w.State.Version:
+	case w.IfNewest != nil && passes(w, old.state):
 		return old.written(store.WriteNewer, now)
+	case w.IfNewest != nil && w.Kind == store.WriteAmend && old.state.Version < w.State.Version:
+		return old.written(store.WriteOlder, now)
 	case w.Kind == store.WriteLeave, w.Kind == store.WriteRank:
 		return s.settleDown(now, w, old)
 	case madeBefore(w, old):
@@ -104,7 +108,10 @@ func (s *shard) merge(now time.Time, w *store.Write) store.Written {
 		return old.written(store.WriteFactor, now)
 	case w.Kind == store.WriteLook && old.state.Version == w.State.Version:
 		return old.written(store.WriteSame, now)
-	case order < 0:
+	case order <= 0 && specified(w.Kind) && stateOf(w).Revised(old.state):
+		old.revise(now, w)
+		return old.written(store.WriteStored, now)
+	case order < 0, order == 0 && specified(w.Kind) && old.state.Revised(stateOf(w)):
 		return old.written(store.WriteNewer, now)
 	case w.Kind == store.WriteOnto && old.state.Ended:
 		answer := old.written(store.WriteNone, now)
@@ -129,6 +136,47 @@ func (s *shard) merge(now time.Time, w *store.Write) store.Written {
 		return old.written(store.WriteStored, now)
 	}
 	return s.become(now, w, old)
+}
+
+// passes is rule "conditions": reports whether a copy is newer than the write's condition allows. What the write
+// itself has made is there if the write was sent before.
+func passes(w *store.Write, old timer.State) bool {
+	if old.Version == w.State.Version && (w.State.Rev == 0 || w.State.Rev == old.Rev) {
+		return false
+	}
+	if old.Version != w.IfNewest.Version {
+		return old.Version > w.IfNewest.Version
+	}
+	return old.Rev > w.IfNewest.Rev
+}
+
+// revise is rule "a patch is a revision": the copy gets the revision, and what a PATCH may change.
+func (e *entry) revise(now time.Time, w *store.Write) {
+	e.state.Rev = w.State.Rev
+	e.specify(w.Timer)
+	switch {
+	case e.lease == nil:
+	case e.lease.fired:
+		e.lease.revised = true
+	default:
+		e.lease, e.lookMs = nil, now.UnixMilli()
+		if e.state.Attempt == 0 {
+			var offset int64
+			if w.State.Attempt == 0 || w.Kind == store.WriteOnto {
+				offset = w.Offset.Milliseconds()
+			}
+			if w.Kind == store.WriteOnto {
+				offset *= int64(2*e.rank + 1)
+			}
+			e.lookMs = e.popMs(e.state.Seq) + offset
+		}
+	}
+}
+
+// specify takes over what a PATCH may change.
+func (e *entry) specify(from *timer.Timer) {
+	e.timer.Callback, e.timer.ExpiresAfter, e.timer.RepeatFor, e.timer.At = from.Callback, from.ExpiresAfter, from.RepeatFor, from.At
+	e.timer.Tags = slices.Clone(from.Tags)
 }
 
 // settleDown is the sweep's write to a copy that is neither leased nor firing.
@@ -176,7 +224,7 @@ func union(a, b []store.Away) []store.Away {
 func (s *shard) become(now time.Time, w *store.Write, old *entry) store.Written {
 	nowMs := now.UnixMilli()
 	next := newEntry(now, w, old)
-	predecessor := old != nil && !old.state.Ended && old.state.Version == w.State.Version && old.state.Seq == w.State.Seq
+	predecessor := old != nil && !old.state.Ended && old.state.Version == w.State.Version && old.state.Seq == w.State.Seq && old.state.Rev == w.State.Rev
 	switch {
 	case w.Kind != store.WriteDone || !predecessor:
 		s.entries[w.Key] = next
@@ -191,7 +239,9 @@ func (s *shard) become(now time.Time, w *store.Write, old *entry) store.Written 
 
 // advance is the outcome of a pop on another copy: this copy goes on, on its own grid.
 func (e *entry) advance(now time.Time, w *store.Write) {
+	rev := e.state.Rev
 	e.state, e.lease, e.failure, e.leftOut = stateOf(w), nil, failureOf(now, w), w.LeftOut
+	e.state.Rev = rev
 	if w.Kind == store.WriteAgain {
 		e.lookMs = now.UnixMilli() + ceilMs(w.Retry)
 		return
@@ -220,7 +270,7 @@ func newEntry(now time.Time, w *store.Write, old *entry) *entry {
 		e.firingMs, e.bodyHash = old.firingMs, cmp.Or(e.bodyHash, old.bodyHash)
 	}
 	if e.state.Ended {
-		e.failure, e.leftOut, e.away = store.Failure{}, 0, slices.Clone(w.Away)
+		e.state.Rev, e.failure, e.leftOut, e.away = 0, store.Failure{}, 0, slices.Clone(w.Away)
 		if old != nil {
 			e.away = union(e.away, old.away)
 			e.state.Seq, e.rf, e.startMs, e.intervalMs = old.state.Seq, old.rf, old.startMs, old.intervalMs
@@ -230,6 +280,10 @@ func newEntry(now time.Time, w *store.Write, old *entry) *entry {
 	}
 	e.timer, e.intervalMs = *w.Timer, ceilMs(w.Timer.Interval)
 	e.timer.Tags = slices.Clone(w.Timer.Tags)
+	if old != nil && old.state.Revised(e.state) {
+		e.state.Rev = old.state.Rev
+		e.specify(&old.timer)
+	}
 	// Rounded up: a start before the write would make the timer early.
 	dueMs := (now.UnixMicro()+999)/1000 + ceilMs(w.DueIn)
 	if !w.Timer.At.IsZero() {
@@ -240,7 +294,7 @@ func newEntry(now time.Time, w *store.Write, old *entry) *entry {
 	if w.Kind == store.WriteOnto {
 		e.lookMs = dueMs + w.Offset.Milliseconds()*int64(2*e.rank+1)
 	}
-	if w.Kind == store.WriteLive && w.State.Attempt > 0 {
+	if (w.Kind == store.WriteLive || w.Kind == store.WriteAmend) && w.State.Attempt > 0 {
 		e.lookMs = now.UnixMilli() + ceilMs(w.Retry)
 	}
 	return e
@@ -276,6 +330,9 @@ func (s *shard) settle(now time.Time, node string, o store.Settlement) store.Set
 		return store.Settled{Accepted: true}
 	}
 	fired := e.lease.fired
+	if e.lease.revised && o.Keep < timing.YoungLife {
+		o.Keep = timing.YoungLife
+	}
 	if fired {
 		e.firingMs = e.lease.earlierMs
 	}
@@ -324,7 +381,7 @@ func (s *shard) finish(nowMs int64, o store.Settlement) {
 		delete(s.entries, o.Lease.Key)
 		return
 	}
-	e.state.Ended, e.timer, e.failure, e.leftOut, e.lookMs = true, timer.Timer{}, store.Failure{}, 0, untilMs
+	e.state.Ended, e.state.Rev, e.timer, e.failure, e.leftOut, e.lookMs = true, 0, timer.Timer{}, store.Failure{}, 0, untilMs
 }
 
 func (e *entry) next(nowMs int64, node string, o store.Settlement) {
@@ -359,5 +416,5 @@ func (s *shard) ask(now time.Time, st store.KeyState) (d store.Difference, ok bo
 	}
 	d.LookIn = ms(max(e.lookMs-nowMs, 0))
 	counts := !e.state.Ended && (st.Better || st.RankFrom > 0 && e.rank >= st.RankFrom)
-	return d, d.Firing == 0 && st.State.Compare(e.state) == 0 && !counts
+	return d, d.Firing == 0 && st.State.Compare(e.state) == 0 && (e.state.Ended || st.State.Rev == e.state.Rev) && !counts
 }

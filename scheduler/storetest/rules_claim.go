@@ -84,7 +84,7 @@ func PartitionOf(key string) int { return int(hash(key) % store.Partitions) }
 func (s *shard) lease(now time.Time, key, token string, untilMs int64) store.Claimed {
 	e := s.entries[key]
 	claimed := store.Claimed{
-		Lease: store.Lease{Shard: s.name, Key: key, Token: token, Partition: PartitionOf(key), Found: store.Found{ScoreMs: e.lookMs}}, Record: s.record(key, e),
+		Lease: store.Lease{Shard: s.name, Key: key, Token: token, Partition: PartitionOf(key), Found: store.Found{ScoreMs: e.lookMs, State: e.state}}, Record: s.record(key, e),
 		DueIn: time.UnixMilli(e.lookMs).Sub(now),
 	}
 	if e.lease != nil {

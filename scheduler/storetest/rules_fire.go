@@ -20,7 +20,9 @@ func (s *shard) fire(now time.Time, terms store.FenceTerms, f store.Fence) store
 	}
 	status := s.pass(nowMs, e, terms, f)
 	due := time.UnixMilli(e.popMs(e.state.Seq)).UTC()
-	return store.Fenced{Status: status, State: e.state, LeftOut: e.leftOut, Due: due, Late: now.Sub(due)}
+	state := e.state
+	state.Rev = f.Lease.Found.State.Rev // the fence tells of no PATCH
+	return store.Fenced{Status: status, State: state, LeftOut: e.leftOut, Due: due, Late: now.Sub(due)}
 }
 
 // pass marks the copy as firing. The lease's first pass counts the attempt, at the pop that rule

@@ -32,7 +32,7 @@ type Fixture struct {
 func Run(t *testing.T, open func(t *testing.T) Fixture) {
 	t.Helper()
 	for _, cases := range []map[string]func(*rig){
-		mergeCases(), conditionCases(), stateCases(), onceCases(), anewCases(), markCases(), tombstoneCases(), claimCases(), retryCases(), neglectedCases(),
+		mergeCases(), conditionCases(), amendCases(), stateCases(), onceCases(), anewCases(), markCases(), tombstoneCases(), claimCases(), retryCases(), neglectedCases(),
 		fireCases(), overdueCases(), catchUpCases(), expireCases(), settleCases(), releaseCases(), askCases(), readCases(), nodeCases(), batchCases(), outcomeCases(), letterCases(), unheardCases(), graveCases(), listCases(),
 		tagCases(), pauseCases(), logCases(),
 	} {

@@ -5,7 +5,7 @@ import "time"
 // Receipt is the answer to an accepted write.
 type Receipt struct {
 	ID        ID        // valid from now on
-	Version   Version   // of the timer, or of the timer's end
+	Version   Version   // of the write: the version of the timer or of the timer's end, or the revision
 	Due       time.Time // when the next pop is due; zero for a delete
 	Copies    int
 	Unreached int

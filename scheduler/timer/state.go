@@ -66,7 +66,21 @@ type State struct {
 	Seq     int  // the next pop, 1 at creation
 	Attempt int  // callbacks started for that pop, counted by the fence
 	Ended   bool // a tombstone: the state after the last, "done" or deleted
+	// Rev is the revision: the hybrid logical clock of the last PATCH of this version; 0 without a
+	// PATCH. A revision is no part of the order of states (rule "a patch is a revision").
+	Rev Version
 }
+
+// Written is the clock of the last write of a client: of a PATCH, or of the version.
+func (s State) Written() Version { return max(s.Version, s.Rev) }
+
+// Revised reports whether s has a newer revision of the live version o.
+func (s State) Revised(o State) bool {
+	return s.Version == o.Version && !s.Ended && !o.Ended && s.Rev > o.Rev
+}
+
+// Lacks reports whether o has something that s does not have: a newer state, or a newer revision.
+func (s State) Lacks(o State) bool { return s.Compare(o) < 0 || o.Revised(s) }
 
 // Compare is negative if s is older than o, zero if both are the same state, positive if s is
 // newer. Two tombstones of one version are the same state.
