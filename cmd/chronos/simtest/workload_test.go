@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -54,6 +55,8 @@ func (cl *client) run(ctx context.Context) {
 			cl.createOnce(ctx)
 		case draw < 68 || troubled:
 			cl.contend(ctx)
+		case draw < 81 && cl.asks.IntN(3) == 0:
+			cl.change(ctx, cl.patch(cl.pick()))
 		case draw < 81:
 			cl.change(ctx, cl.replacement())
 		case draw < 92:
@@ -157,13 +160,16 @@ type request struct {
 	history.Operation
 	id timer.ID // of an existing timer
 	do func(context.Context, *scheduler.Scheduler) (timer.Receipt, error)
+
+	patches func(*timer.Timer) // of a PATCH, instead of do
+	cond    timer.Condition    // of a PATCH
 }
 
 func (cl *client) create(ctx context.Context) {
 	t := cl.draw()
 	receipt, ok := cl.write(ctx, request{
-		history.Operation{Kind: history.Create, Timer: cl.asked(t)}, timer.ID{},
-		func(ctx context.Context, s *scheduler.Scheduler) (timer.Receipt, error) { return s.Create(ctx, t) },
+		Operation: history.Operation{Kind: history.Create, Timer: cl.asked(t)},
+		do:        func(ctx context.Context, s *scheduler.Scheduler) (timer.Receipt, error) { return s.Create(ctx, t) },
 	})
 	if ok {
 		cl.made = append(cl.made, receipt.ID)
@@ -180,8 +186,8 @@ func (cl *client) createOnce(ctx context.Context) {
 	key := fmt.Sprintf("once-%d-%d", cl.number, cl.writes)
 	for {
 		receipt, ok := cl.writeThrough(ctx, through, request{
-			history.Operation{Kind: history.Create, Timer: cl.asked(t), IdempotencyKey: key}, timer.ID{},
-			func(ctx context.Context, s *scheduler.Scheduler) (timer.Receipt, error) {
+			Operation: history.Operation{Kind: history.Create, Timer: cl.asked(t), IdempotencyKey: key},
+			do: func(ctx context.Context, s *scheduler.Scheduler) (timer.Receipt, error) {
 				return s.CreateOnce(ctx, key, []byte(t.Callback.Opaque), t)
 			},
 		})
@@ -217,18 +223,41 @@ func (cl *client) replacementIf(id timer.ID, t timer.Timer, cond timer.Condition
 		t.ReplicationFactor = 0
 	}
 	return request{
-		history.Operation{Kind: history.Replace, ID: id.String(), Key: id.Key, Timer: cl.asked(t), If: asks}, id,
-		func(ctx context.Context, s *scheduler.Scheduler) (timer.Receipt, error) {
+		Operation: history.Operation{Kind: history.Replace, ID: id.String(), Key: id.Key, Timer: cl.asked(t), If: asks}, id: id,
+		do: func(ctx context.Context, s *scheduler.Scheduler) (timer.Receipt, error) {
 			return s.ReplaceIf(ctx, id, t, cond)
 		},
 	}
 }
 
+// patch is a PATCH without timing: the timer calls another URL, with another body.
+func (cl *client) patch(id timer.ID) request {
+	cl.writes++
+	unique, tags, elsewhere := fmt.Sprintf("%d-%d", cl.number, cl.writes), tagsOf(cl.writes), ""
+	if cl.asks.IntN(2) == 0 {
+		elsewhere = cl.drawEndpoint()
+	}
+	cond, asks := cl.condition(id, false)
+	o := history.Operation{Kind: history.Patch, ID: id.String(), Key: id.Key, If: asks, Timer: &history.Asked{URL: urlOf("unread", unique)}}
+	return request{Operation: o, id: id, cond: cond, patches: func(t *timer.Timer) {
+		_, path, _ := strings.Cut(t.Callback.URI, ".test/")
+		endpoint, rest, _ := strings.Cut(path, "/")
+		if t.Callback.Timeout == 0 && t.Callback.Method == "" && elsewhere != "" {
+			endpoint = elsewhere
+		}
+		suffix := ""
+		if strings.HasSuffix(rest, webhooktest.PutSuffix) {
+			suffix = webhooktest.PutSuffix
+		}
+		t.Callback.URI, t.Callback.Opaque, t.Tags = urlOf(endpoint, unique)+suffix, "body of "+unique, tags
+	}}
+}
+
 func (cl *client) deletion(id timer.ID) request {
 	cond, asks := cl.condition(id, false)
 	return request{
-		history.Operation{Kind: history.Delete, ID: id.String(), Key: id.Key, If: asks}, id,
-		func(ctx context.Context, s *scheduler.Scheduler) (timer.Receipt, error) {
+		Operation: history.Operation{Kind: history.Delete, ID: id.String(), Key: id.Key, If: asks}, id: id,
+		do: func(ctx context.Context, s *scheduler.Scheduler) (timer.Receipt, error) {
 			return s.DeleteIf(ctx, id, cond)
 		},
 	}
@@ -285,7 +314,7 @@ func (cl *client) get(ctx context.Context) {
 		case errors.Is(err, timer.ErrNotFound):
 			o.Outcome, o.Status = history.OK, http.StatusNotFound
 		case err == nil:
-			cl.hear(id.Key, found.Record.State.Version)
+			cl.hear(id.Key, found.Record.State.Written())
 			o.Read = &history.Read{
 				Seq: found.Record.State.Seq, State: stateOf(&found),
 				URL: found.Record.Timer.Callback.URI, BodyHash: history.HashOf(found.Record.Timer.Callback.Opaque),
@@ -330,7 +359,11 @@ func (cl *client) perform(ctx context.Context, m *machine, q *request) (receipt 
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerWithin)
 		defer cancel()
 		var err error
-		receipt, err = q.do(ctx, s)
+		if q.patches != nil {
+			receipt, err = cl.sendPatch(ctx, s, q)
+		} else {
+			receipt, err = q.do(ctx, s)
+		}
 		q.Outcome, q.Status = outcomeOf(err)
 		if err == nil {
 			q.Answer = answerOf(&receipt)
@@ -338,6 +371,21 @@ func (cl *client) perform(ctx context.Context, m *machine, q *request) (receipt 
 		}
 	})
 	return receipt, heard && q.Outcome == history.OK
+}
+
+// sendPatch notes what the PATCH has read last: earlier tries have done nothing.
+func (cl *client) sendPatch(ctx context.Context, s *scheduler.Scheduler, q *request) (timer.Receipt, error) {
+	q.Base = nil
+	receipt, err := s.Patch(ctx, q.id, q.cond, func(t *timer.Timer) (begins bool, err error) {
+		q.Base = cl.asked(*t)
+		q.patches(t)
+		q.Timer = cl.asked(*t)
+		return false, nil
+	})
+	if err != nil {
+		err = fmt.Errorf("patch: %w", err)
+	}
+	return receipt, err
 }
 
 func answerOf(r *timer.Receipt) *history.Answer {

@@ -104,6 +104,9 @@ func (cl *client) anyChange(id timer.ID) request {
 	if cl.r.IntN(3) == 0 {
 		return cl.deletion(id)
 	}
+	if cl.asks.IntN(3) == 0 {
+		return cl.patch(id)
+	}
 	return cl.replacementOf(id, cl.draw())
 }
 

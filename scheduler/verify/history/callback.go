@@ -31,7 +31,8 @@ type Callback struct {
 	// RetryAfterMs is the Retry-After of the answer, 0 for none.
 	RetryAfterMs int64 `json:"retry_after_ms,omitempty"`
 
-	limit time.Duration // how long the answer may take
+	limit    time.Duration // how long the answer may take
+	revision *revision     // by URL and body; nil for that of the write
 }
 
 func (c *Callback) validate() error {

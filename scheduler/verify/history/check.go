@@ -96,7 +96,7 @@ func (r *run) tellSmall() {
 	if c.Requests < l.MinRequests {
 		r.problem("only %d requests were made while enough shards and their node were up; %d are needed", c.Requests, l.MinRequests)
 	}
-	for _, kind := range []Kind{Create, Replace, Delete, Get} {
+	for _, kind := range []Kind{Create, Replace, Patch, Delete, Get} {
 		if n := c.Operations[kind]; n > 0 && n < l.MinPerKind {
 			r.problem("only %d operations of kind %s; %d are needed", n, kind, l.MinPerKind)
 		}

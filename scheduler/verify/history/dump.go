@@ -39,7 +39,7 @@ type Copy struct {
 
 // state is the part of a copy that all copies of a timer must agree on.
 func (c *Copy) state() string {
-	return fmt.Sprintf("version %s seq %d attempt %d rf %d ended %t", c.Version, c.Seq, c.Attempt, c.RF, c.Ended)
+	return fmt.Sprintf("version %s seq %d attempt %d rf %d ended %t of %s %s", c.Version, c.Seq, c.Attempt, c.RF, c.Ended, c.URL, c.BodyHash)
 }
 
 func (c *Copy) look() time.Duration { return ms(c.ScoreMs) }

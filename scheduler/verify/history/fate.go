@@ -15,7 +15,7 @@ func (r *run) fateOf(t *timer) fate {
 	var last *Operation
 	for _, op := range t.ops {
 		switch {
-		case !op.writes():
+		case !op.replaces():
 		case last != nil && r.done(t, last) >= op.invoked():
 			return unsure
 		default:

@@ -94,7 +94,7 @@ func (r *run) untilOf(w *write) time.Duration {
 		return until
 	}
 	for _, op := range t.ops {
-		if op == w.op || !op.writes() || r.done(t, op) < w.invoked {
+		if op == w.op || !op.replaces() || r.done(t, op) < w.invoked {
 			continue
 		}
 		if o := t.byOp[op]; o != nil && (o.before != nil || o == w.root()) {

@@ -50,7 +50,11 @@ func (r *run) judgeAfter(f *Finding, w *write, op *Operation, last time.Duration
 		unreached = op.Answer.Unreached
 		told = min(told, max(w.rf-unreached, 1))
 	}
+	v := r.byKey[w.key].revisionOf(op)
 	for _, c := range w.calls {
+		if v != nil && !r.certainlyAfter(v, w, c) {
+			continue
+		}
 		if c.arrived() <= last || r.onItsWay(w, c, last) || r.lost(w.timer(), op.invoked(), c.arrived(), told) {
 			continue
 		}

@@ -46,9 +46,11 @@ func (w *write) unlike(c *Callback) string {
 	switch {
 	case w.refused:
 		return "its write was refused"
-	case c.URL != w.asked.URL:
+	case c.revision != nil && c.revision.op.refused():
+		return "its PATCH was refused"
+	case c.URL != w.asksOf(c).URL:
 		return "its body belongs to " + w.asked.URL
-	case c.BodyHash != w.asked.BodyHash:
+	case c.BodyHash != w.asksOf(c).BodyHash:
 		return "its body is not what was asked"
 	case !c.ofKey(key):
 		return "it is about timer " + c.ID + ", key " + c.Key + ", instead of " + key

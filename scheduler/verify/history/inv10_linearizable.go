@@ -45,7 +45,7 @@ func linearizable(r *run, f *Finding) {
 	}
 }
 
-// The states of a timer besides the indexes of its writes.
+// The states of a timer besides the indexes of its writes. The indexes of its revisions follow those of its writes.
 const (
 	absent   = -1
 	whatever = -2 // any state, until a read or write
@@ -64,6 +64,8 @@ type step struct {
 	overs []int
 	// asks is the condition of a write: absent, present, or the index of a write; whatever without a condition.
 	asks int
+	// base is the state that a PATCH has read; whatever for all other steps.
+	base int
 }
 
 func modelOf(anyStart bool) porcupine.Model {
@@ -108,6 +110,9 @@ func (s step) apply(state int) (possible bool, next int) {
 
 // met tells whether the condition of a write may hold in a state.
 func (s step) met(state int) bool {
+	if s.base != whatever && s.base != state && state != whatever {
+		return false
+	}
 	switch s.asks {
 	case whatever:
 		return true
@@ -170,11 +175,13 @@ func (r *run) copiesOf(t *timer) int {
 }
 
 func (r *run) stepOf(t *timer, op *Operation) step {
-	s := step{read: op.Kind == Get, found: absent, asks: t.asks(op)}
+	s := step{read: op.Kind == Get, found: absent, asks: t.asks(op), base: whatever}
 	if s.read && op.Read == nil || s.asks == absent {
 		s.overs = r.oversBy(t, op)
 	}
 	switch {
+	case op.Kind == Patch:
+		s.found, s.base = t.stateAt(op.Timer), t.stateAt(op.Base)
 	case op.Timer != nil:
 		root := t.byOp[op].root()
 		s.found = slices.IndexFunc(t.writes, func(w *write) bool { return w.root() == root })
@@ -190,6 +197,11 @@ func (r *run) oversBy(t *timer, op *Operation) (overs []int) {
 		last := w.earliest(w.asked.Pops) - r.steps(w, op.returned())
 		if op.returned() >= min(last, w.goneAt()) {
 			overs = append(overs, i)
+			for k, v := range t.revisions {
+				if v.of == w.root() {
+					overs = append(overs, len(t.writes)+k)
+				}
+			}
 		}
 	}
 	return overs
@@ -209,20 +221,38 @@ func (t *timer) asks(op *Operation) int {
 		return w.op.Answer != nil && w.op.Answer.Version == op.If || w.version() == op.If
 	})
 	if i < 0 {
-		return whatever
+		if i = slices.IndexFunc(t.revisions, func(v *revision) bool { return v.op.Answer != nil && v.op.Answer.Version == op.If }); i < 0 {
+			return whatever
+		}
+		return len(t.writes) + i
 	}
 	return i
 }
 
+// stateAt is the state in which a timer calls what was asked for; whatever if no write asked for it.
+func (t *timer) stateAt(asked *Asked) int {
+	at := func(a *Asked) bool { return a.place() == asked.place() }
+	if i := slices.IndexFunc(t.writes, func(w *write) bool { return at(w.asked) }); i >= 0 {
+		return i
+	}
+	if i := slices.IndexFunc(t.revisions, func(v *revision) bool { return at(v.op.Timer) }); i >= 0 {
+		return len(t.writes) + i
+	}
+	return whatever
+}
+
 // writeRead is the index of the write that a GET read, whatever if the GET can have read no write then.
 func (r *run) writeRead(t *timer, op *Operation) int {
-	i := slices.IndexFunc(t.writes, func(w *write) bool {
-		return w.asked.URL == op.Read.URL && w.asked.BodyHash == op.Read.BodyHash
-	})
+	i := t.stateAt(&Asked{URL: op.Read.URL, BodyHash: op.Read.BodyHash})
 	if i < 0 {
 		return whatever
 	}
-	w, seq := t.writes[i], op.Read.Seq
+	of := i
+	if i >= len(t.writes) {
+		root := t.revisions[i-len(t.writes)].of
+		of = slices.IndexFunc(t.writes, func(w *write) bool { return w.root() == root })
+	}
+	w, seq := t.writes[of], op.Read.Seq
 	due := w.invoked
 	if seq > 1 {
 		due = w.earliest(seq - 1)

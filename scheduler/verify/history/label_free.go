@@ -143,7 +143,7 @@ func (r *run) excusesOnce(w *write, failed []*Callback) int {
 	}
 	last := failed[len(failed)-1]
 	switch {
-	case len(failed) >= w.attempts,
+	case last.gone(0), len(failed) >= w.attempts,
 		r.expiresBy(w, 1, r.retryBy(w, last, len(failed))),
 		r.explained(failed[0].arrived(), r.retryBy(w, last, len(failed)), (*Fault).explainsDuplicates),
 		r.retryBy(w, last, len(failed)) > r.until(w):

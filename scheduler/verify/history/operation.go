@@ -14,6 +14,7 @@ type Kind string
 const (
 	Create  Kind = "create"  // POST
 	Replace Kind = "replace" // PUT, also of a missing timer
+	Patch   Kind = "patch"   // PATCH without timing
 	Delete  Kind = "delete"
 	Get     Kind = "get"
 )
@@ -43,16 +44,18 @@ type Operation struct {
 	// ID is the id as sent, Key the timer's key in the id. A create has an empty ID and an empty Key.
 	ID  string `json:"id,omitempty"`
 	Key string `json:"key,omitempty"`
-	// Timer is the timer that a create or replace asks for.
+	// Timer is the timer that a create or replace asks for, or that a patch makes of Base.
 	Timer *Asked `json:"timer,omitempty"`
-	// If is the condition of a replace or delete: "present", "absent", or the version that the timer must have. A write
+	// Base is the timer that a patch has read; nil if the patch has read none, and so has done nothing.
+	Base *Asked `json:"base,omitempty"`
+	// If is the condition of a replace, patch or delete: "present", "absent", or the version that the timer must have. A write
 	// whose condition did not hold has the status 412.
 	If string `json:"if,omitempty"`
 	// IdempotencyKey is as sent. Creates with the same IdempotencyKey are one write.
 	IdempotencyKey string `json:"idempotency_key,omitempty"`
 	// Status is the answer's status code, 0 without an answer.
 	Status int `json:"status,omitempty"`
-	// Answer is the answer to a successful create, replace or delete.
+	// Answer is the answer to a successful create, replace, patch or delete.
 	Answer *Answer `json:"answer,omitempty"`
 	// Read is the timer that a GET read, nil for a 404.
 	Read *Read `json:"read,omitempty"`
@@ -123,6 +126,14 @@ func (o *Operation) validate() error {
 	switch o.Kind {
 	case Create, Replace:
 		return o.validateWrite()
+	case Patch:
+		switch {
+		case o.Key == "":
+			return errors.New("key is empty")
+		case o.Timer == nil || o.Base == nil && o.Outcome == OK:
+			return errors.New("timer or base is missing")
+		}
+		return nil
 	case Delete, Get:
 		if o.Key == "" {
 			return errors.New("key is empty")
@@ -174,9 +185,9 @@ func (o *Operation) done(within time.Duration) time.Duration {
 	return max(later(o.invoked(), within), o.returned())
 }
 
-// refused tells whether the operation certainly had no effect.
+// refused tells whether the operation certainly had no effect. A patch that has read nothing has done nothing.
 func (o *Operation) refused() bool {
-	return o.Outcome == Failed && o.Status >= http.StatusBadRequest && o.Status < http.StatusInternalServerError && !o.overtaken()
+	return o.Kind == Patch && o.Base == nil || o.Outcome == Failed && o.Status >= http.StatusBadRequest && o.Status < http.StatusInternalServerError && !o.overtaken()
 }
 
 // overtaken tells whether a newer write replaced the operation. The operation may have been in force for a moment.
@@ -186,6 +197,9 @@ func (o *Operation) overtaken() bool { return o.writes() && o.Status == http.Sta
 func (o *Operation) uncertain() bool { return o.Outcome != OK && !o.refused() }
 
 func (o *Operation) writes() bool { return o.Kind != Get }
+
+// replaces tells whether the operation ends the timer's pops, or begins anew.
+func (o *Operation) replaces() bool { return o.writes() && o.Kind != Patch }
 
 // about is the key of the timer, empty for a create without a known answer.
 func (o *Operation) about() string {

@@ -17,6 +17,8 @@ type run struct {
 	writes  []*write    // by invocation, with refused writes
 	unasked []*Callback // callbacks that match no write
 	finder  finder
+	// revisions are the patches, by URL and body.
+	revisions map[string]*revision
 	windows []window // by start, without faults that have no window
 	levels  []level  // by start
 
@@ -31,6 +33,8 @@ type timer struct {
 	ops    []*Operation // by invocation, with GETs, without refused operations
 	writes []*write     // creates and replaces, by invocation, without refused writes
 	byOp   map[*Operation]*write
+	// revisions are the patches that may have taken effect.
+	revisions []*revision
 }
 
 // done is the instant by which an operation has taken effect, if the operation ever does. For a repeated create, the
@@ -52,6 +56,7 @@ func newRun(h *History, l Limits) *run {
 	if r.finder.ambiguous > 0 {
 		r.problem("%d writes ask for the same URL and body as another one", r.finder.ambiguous)
 	}
+	r.indexRevisions()
 	r.indexCallbacks()
 	return r
 }
@@ -93,7 +98,7 @@ func (r *run) indexWrites() {
 			}
 		}
 		var w *write
-		if op.Timer != nil {
+		if op.Timer != nil && op.Kind != Patch {
 			w = newWrite(r, op)
 			r.writes = append(r.writes, w)
 			if op.IdempotencyKey != "" {
@@ -142,7 +147,9 @@ func (r *run) indexCallbacks() {
 	}
 	shared := make(map[*write][]*Callback)
 	for _, c := range calls {
-		switch w := r.finder.find(c.URL, c.BodyHash); {
+		w, v := r.find(c)
+		c.revision = v
+		switch {
 		case w == nil:
 			r.unasked = append(r.unasked, c)
 		case len(created[w]) > 1:
