@@ -59,13 +59,14 @@ func (d *Decoder) http() error {
 	return err
 }
 
+const headersPointer = "/callback/http/headers"
+
 func (d *Decoder) headers() error {
-	const pointer = "/callback/http/headers"
 	if !d.open(jsontext.KindBeginObject) {
-		return d.mistyped(pointer, "headers-type", "headers is not an object; give one with a string for each header, or leave it out")
+		return d.mistyped(headersPointer, "headers-type", "headers is not an object; give one with a string for each header, or leave it out")
 	}
 	for {
-		token, ok, err := d.member(pointer)
+		token, ok, err := d.member(headersPointer)
 		if !ok || err != nil {
 			return err
 		}

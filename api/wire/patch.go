@@ -3,12 +3,17 @@ package wire
 import (
 	"bytes"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"chronos/scheduler/timer"
 )
+
+// maxChanges bounds the members of an object of a patch, and so the time for comparing the members with each
+// other. A patch that removes all headers of a timer and sets new ones has fewer.
+const maxChanges = 256
 
 // Patch is a JSON merge patch (RFC 7396) of a timer.
 type Patch struct {
@@ -33,7 +38,10 @@ func ReadPatch(body []byte) (Patch, error) {
 		return Patch{}, err
 	}
 	p := Patch{value: bytes.Clone(body)}
-	members, _ := membersOf(p.value)
+	members, err := membersOf(p.value, "")
+	if err != nil {
+		return Patch{}, err
+	}
 	p.begins = indexOf(members, "timing", exactly) >= 0
 	return p, nil
 }
@@ -59,10 +67,13 @@ func (p Patch) Apply(t *timer.Timer, unknown Handling) (patched timer.Timer, beg
 	return patched, p.begins, ignored, nil
 }
 
-// storedView is the timer as a PUT would give the timer, with all secrets.
+// storedView is the timer as a PUT would give the timer, with all secrets. The view always has headers.
 func storedView(t *timer.Timer) TimerView {
 	view := viewTimer(t)
-	view.Callback.HTTP.URI, view.Callback.HTTP.Headers = t.Callback.URI, headersOf(t.Callback.Headers)
+	http := &view.Callback.HTTP
+	if http.URI, http.Headers = t.Callback.URI, headersOf(t.Callback.Headers); http.Headers == nil {
+		http.Headers = []byte("{}")
+	}
 	return view
 }
 
@@ -72,40 +83,56 @@ type member struct {
 	value jsontext.Value
 }
 
-// merge is MergePatch of RFC 7396, 2, with the members in the order of the target. In the headers of a
-// callback a name counts in any case of letters. A name that stands twice in an object of the patch is
-// refused.
+// merge is MergePatch of RFC 7396, 2, with the members in the order of the target, and with headers found
+// in any case of their names. A null for a member that the target lacks stays, except in headers: the
+// Decoder takes the null for an absent member, and notices a name that is unknown. A name that stands
+// twice in an object of the patch is refused.
 func merge(target, patch jsontext.Value, pointer string) (jsontext.Value, error) {
-	changes, is := membersOf(patch)
-	if !is {
+	if target.Kind() != jsontext.KindBeginObject || patch.Kind() != jsontext.KindBeginObject {
 		return patch, nil
 	}
-	members, _ := membersOf(target)
-	same := exactly
-	if pointer == "/callback/http/headers" {
+	members, err := membersOf(target, pointer)
+	if err != nil {
+		return nil, err
+	}
+	changes, err := membersOf(patch, pointer)
+	if err != nil {
+		return nil, err
+	}
+	same, inHeaders := exactly, pointer == headersPointer
+	if inHeaders {
 		same = strings.EqualFold
 	}
 	for i, change := range changes {
+		path := memberPointer(pointer, change.name)
 		if indexOf(changes[:i], change.name, same) >= 0 {
-			return nil, duplicate(pointer + "/" + escaped(change.name))
+			return nil, duplicate(path)
 		}
-		at := indexOf(members, change.name, same)
+		at, removed := indexOf(members, change.name, same), change.value.Kind() == jsontext.KindNull
 		switch {
-		case change.value.Kind() == jsontext.KindNull && at >= 0:
+		case removed && at >= 0:
 			members = slices.Delete(members, at, at+1)
-			continue
-		case change.value.Kind() == jsontext.KindNull:
-			continue
+		case removed && inHeaders:
 		case at < 0:
-			at, members = len(members), append(members, member{name: change.name})
+			members = append(members, change)
+		default:
+			if members[at].value, err = merge(members[at].value, change.value, path); err != nil {
+				return nil, err
+			}
 		}
-		merged, err := merge(members[at].value, change.value, pointer+"/"+escaped(change.name))
-		if err != nil {
-			return nil, err
-		}
-		members[at].value = merged
 	}
 	return objectOf(members), nil
+}
+
+// memberPointer leads to a member of an object, or to the object if the name is too long to be known.
+func memberPointer(pointer, name string) string {
+	switch {
+	case pointer == headersPointer:
+		return timer.HeaderPointer(name)
+	case len(name) > maxIgnoredName:
+		return pointer
+	}
+	return pointer + "/" + escaped(name)
 }
 
 func exactly(a, b string) bool { return a == b }
@@ -114,29 +141,25 @@ func indexOf(members []member, name string, same func(a, b string) bool) int {
 	return slices.IndexFunc(members, func(m member) bool { return same(m.name, name) })
 }
 
-// membersOf takes an object apart; is is false if the value is no object. The values alias value, which
-// was read before, and is without a mistake.
-func membersOf(value jsontext.Value) (members []member, is bool) {
-	if value.Kind() != jsontext.KindBeginObject {
-		return nil, false
-	}
-	d := jsontext.NewDecoder(bytes.NewReader(value), jsontext.AllowDuplicateNames(true))
-	if _, err := d.ReadToken(); err != nil {
-		return nil, false
-	}
-	for d.PeekKind() == jsontext.KindString {
-		name, err := d.ReadToken()
+// membersOf takes a valid object apart. The values alias the object.
+func membersOf(object jsontext.Value, pointer string) (members []member, err error) {
+	var s scanner
+	s.readStrictly(object, 0, len(object))
+	for s.open(jsontext.KindBeginObject); ; {
+		token, more, err := s.member(pointer)
+		if !more || err != nil {
+			return members, err
+		}
+		if len(members) == maxChanges {
+			return nil, refuse(pointer, "member-unknown", "an object of the patch has more than "+strconv.Itoa(maxChanges)+" members, and a timer has fewer; leave out the unknown members")
+		}
+		name := token.String()
+		first, next, err := s.part()
 		if err != nil {
-			return nil, false
+			return nil, err
 		}
-		m := member{name: name.String()}
-		if m.value, err = d.ReadValue(); err != nil {
-			return nil, false
-		}
-		m.value = m.value.Clone()
-		members = append(members, m)
+		members = append(members, member{name, jsontext.Value(object[first:next])})
 	}
-	return members, true
 }
 
 func objectOf(members []member) jsontext.Value {
@@ -150,4 +173,3 @@ func objectOf(members []member) jsontext.Value {
 	}
 	return append(object, '}')
 }
-
