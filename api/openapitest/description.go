@@ -55,10 +55,9 @@ func (d *Description) Check(e Exchange) error {
 		return d.checkElsewhere(input, &e)
 	}
 	if status := e.Response.StatusCode; status/100 == 2 && status != http.StatusMultiStatus {
-		// The server reads every body as JSON, whatever the content type, and skips a byte order
-		// mark.
+		// The server skips a byte order mark.
 		body := bytes.TrimPrefix(e.RequestBody, []byte("\uFEFF"))
-		if err := checkRequest(input, body, "application/json"); err != nil {
+		if err := checkRequest(input, body, assumedType(input.Route.Operation)); err != nil {
 			return fmt.Errorf("the request was accepted, but is not as described: %w", err)
 		}
 	}
@@ -67,6 +66,16 @@ func (d *Description) Check(e Exchange) error {
 		return fmt.Errorf("%s %s does not answer %d, says the description", input.Route.Method, input.Route.Path, e.Response.StatusCode)
 	}
 	return checkResponse(input, response.Value, &e)
+}
+
+// assumedType is the content type of a request's body: the server reads a body as JSON, whatever the
+// content type. assumedType is empty where the content type counts.
+func assumedType(o *openapi3.Operation) string {
+	const plain = "application/json"
+	if o.RequestBody != nil && o.RequestBody.Value.Content[plain] == nil {
+		return ""
+	}
+	return plain
 }
 
 // CheckCallback says how a callback deviates from the description; nil if the callback conforms.

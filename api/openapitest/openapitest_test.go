@@ -85,13 +85,17 @@ func TestCheckAccepts(t *testing.T) {
 	d := mustLoad(t, description(t))
 	for name, e := range map[string]Exchange{
 		"create":             exchange(t, "POST", "/timers", timer, 200, receipt, isJSON, location, etag),
-		"create in form":     formed(exchange(t, "POST", "/timers", timer, 200, receipt, isJSON, location, etag)),
+		"create in form":     typed(exchange(t, "POST", "/timers", timer, 200, receipt, isJSON, location, etag), "application/x-www-form-urlencoded"),
 		"create at":          exchange(t, "POST", "/timers", strings.Replace(timer, `"interval":30,"repeat-for":60`, `"at":"2030-01-31T12:00:00.25+02:00"`, 1), 200, receipt, isJSON, location, etag),
 		"create many":        exchange(t, "POST", "/timers/batch", `{"timers":[`+timer+`]}`, 200, `{"created":1,"failed":0,"results":[`+receipt+`]}`, isJSON, "Idempotent-Replayed: true"),
 		"create some":        exchange(t, "POST", "/timers/batch", `{"timers":[`+timer+`,{}]}`, 207, batch, isJSON),
 		"create them later":  exchange(t, "POST", "/timers/batch", `{"timers":[`+timer+`,{}]}`, 207, strings.Replace(batch, failure, `{"error":{"title":"Service Unavailable","status":503,"detail":"no","code":"overloaded","retry-after":1}}`, 1), isJSON),
 		"no timer's path":    exchange(t, "GET", "/timers/batch", "", 405, wrong, isProblem, reason, "Allow: POST"),
 		"replace":            exchange(t, "PUT", "/timers/k", timer, 200, receipt, isJSON, location, etag, "X-Chronos-In-Flight: true", "X-Chronos-Unreached: 2"),
+		"change":             typed(exchange(t, "PATCH", "/timers/k", `{"callback":{"http":{"headers":{"X-A":null},"timeout":null}},"statistics":null,"x":1}`, 200, receipt, isJSON, location, etag), mergePatch+"; charset=utf-8"),
+		"change of timing":   typed(exchange(t, "PATCH", "/timers/k", "\uFEFF"+`{"timing":{"at":"2030-01-31T12:00:00Z","interval":null}}`, 200, receipt, isJSON, location, etag), mergePatch),
+		"change of no timer": exchange(t, "PATCH", "/timers/k", "{}", 404, absent, isProblem, reason),
+		"no merge patch":     exchange(t, "PATCH", "/timers/k", "{}", 415, strings.Replace(strings.Replace(absent, "404", "415", 1), "timer-not-found", "content-type", 1), isProblem, reason, "Accept-Patch: "+mergePatch),
 		"delete":             exchange(t, "DELETE", "/timers/k", "no JSON", 201, "", "Content-Length: 0"),
 		"look up":            exchange(t, "GET", "/timers/k", "", 200, stored, isJSON, etag),
 		"look up at":         exchange(t, "GET", "/timers/k", "", 200, strings.Replace(stored, `"interval":0.25`, `"at":"2030-01-31T12:00:01.000Z"`, 1), isJSON, etag),
@@ -114,8 +118,11 @@ func TestCheckAccepts(t *testing.T) {
 	}
 }
 
-func formed(e Exchange) Exchange {
-	e.Request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+const mergePatch = "application/merge-patch+json"
+
+// typed is an exchange whose request has a content type.
+func typed(e Exchange, contentType string) Exchange {
+	e.Request.Header.Set("Content-Type", contentType)
 	return e
 }
 
@@ -127,6 +134,10 @@ func TestCheckRefuses(t *testing.T) {
 		"accepted at and interval":    exchange(t, "POST", "/timers", strings.Replace(timer, `"interval":30`, `"interval":30,"at":"2030-01-31T12:00:00Z"`, 1), 200, receipt, isJSON, location, etag),
 		"accepted two callbacks":      exchange(t, "POST", "/timers", strings.Replace(timer, `{"http"`, `{"kafka":{},"http"`, 1), 200, receipt, isJSON, location, etag),
 		"accepted a bad id":           exchange(t, "DELETE", "/timers/a%20b", "", 201, ""),
+		"accepted another patch":      typed(exchange(t, "PATCH", "/timers/k", "{}", 200, receipt, isJSON, location, etag), "application/json"),
+		"accepted a patch of no type": exchange(t, "PATCH", "/timers/k", "{}", 200, receipt, isJSON, location, etag),
+		"accepted a bad patch":        typed(exchange(t, "PATCH", "/timers/k", `{"callback":null}`, 200, receipt, isJSON, location, etag), mergePatch),
+		"accepted a patched URI":      typed(exchange(t, "PATCH", "/timers/k", `{"callback":{"http":{"uri":null}}}`, 200, receipt, isJSON, location, etag), mergePatch),
 		"status not described":        exchange(t, "POST", "/timers", timer, 201, receipt, isJSON, location, etag),
 		"status of another operation": exchange(t, "DELETE", "/timers/k", "", 404, absent, isProblem, reason),
 		"redirect":                    exchange(t, "GET", "/timers/k", "", 301, "", location),
