@@ -56,7 +56,8 @@ func TestRoles(t *testing.T) {
 		{"HEAD", "/statistics", "", tokens.Read, 200},
 		{"PUT", "/statistics", apitest.Simple, tokens.Write, 405},
 		{"GET", "/nothing", "", tokens.Read, 404},
-		{"PATCH", "/timers/k", "", tokens.Write, 405},
+		{"PATCH", "/timers/k", apitest.Simple, tokens.Write, 200},
+		{"PATCH", "/timers", "", tokens.Write, 405},
 		{"DELETE", "/timers/k", "", tokens.Write, 201},
 		{"GET", resyncOf("a"), "", tokens.Admin, 200},
 		{"DELETE", "/timers/references?node-for-replicas=a", references("tea"), tokens.Admin, 202},
@@ -94,7 +95,7 @@ func TestTokensAreAskedFor(t *testing.T) {
 		"cut off":              {"Bearer " + byRole[tokens.Admin][:40], "token-unknown"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for _, method := range []string{"POST", "PUT", "GET", "DELETE"} {
+			for _, method := range []string{"POST", "PUT", "PATCH", "GET", "DELETE"} {
 				path := "/timers/k"
 				if method == "POST" {
 					path = "/timers"

@@ -27,6 +27,9 @@ func TestAnswersHaveETags(t *testing.T) {
 	if got := ask(t, s, "PUT", "/timers/k", apitest.Simple); got.Header.Get("ETag") == tag {
 		t.Errorf("the second PUT has the ETag of the first, %s", tag)
 	}
+	if got := ask(t, s, "PATCH", "/timers/k", "{}"); got.Header.Get("ETag") != `"0000000000000003"` {
+		t.Errorf("PATCH: ETag %s", got.Header.Get("ETag"))
+	}
 	if got := ask(t, s, "POST", "/timers", apitest.Simple); got.Header.Get("ETag") == "" {
 		t.Error("POST: no ETag")
 	}
@@ -45,6 +48,8 @@ func TestConditions(t *testing.T) {
 		{"PUT", "k", "If-Match", "*", 200, ""},
 		{"PUT", "k", "If-Match", `"0000000000000001", ` + present, 200, ""},
 		{"PUT", "k", "If-Match", " , " + present + " ,", 200, ""},
+		{"PATCH", "k", "If-Match", present, 200, ""},
+		{"PATCH", "k", "If-Match", "*", 200, ""},
 		{"DELETE", "k", "If-Match", present, 201, ""},
 		{"DELETE", "k", "If-Match", "*", 201, ""},
 		{"PUT", "new", "If-None-Match", "*", 200, ""},
@@ -55,6 +60,9 @@ func TestConditions(t *testing.T) {
 		{"PUT", "k", "If-Match", `""`, 412, "precondition-failed"},
 		{"PUT", "k", "If-Match", strings.ToUpper(`"00000000000000ab"`), 412, "precondition-failed"},
 		{"PUT", "k", "If-None-Match", "*", 412, "precondition-failed"},
+		{"PATCH", "k", "If-Match", `"0000000000000001"`, 412, "precondition-failed"},
+		{"PATCH", "k", "If-Match", "W/" + present, 412, "precondition-failed"},
+		{"PATCH", "new", "If-Match", "*", 412, "precondition-failed"},
 		{"DELETE", "k", "If-Match", `"0000000000000003"`, 412, "precondition-failed"},
 		{"PUT", "new", "If-Match", "*", 412, "precondition-failed"},
 		{"PUT", "new", "If-Match", `"0000000000000000"`, 412, "precondition-failed"},
@@ -66,6 +74,9 @@ func TestConditions(t *testing.T) {
 		{"PUT", "k", "If-Match", " , ", 400, "precondition-malformed"},
 		{"PUT", "k", "If-None-Match", present, 400, "precondition-unsupported"},
 		{"PUT", "k", "If-None-Match", "", 400, "precondition-unsupported"},
+		{"PATCH", "k", "If-Match", "0000000000000002", 400, "precondition-malformed"},
+		{"PATCH", "k", "If-None-Match", "*", 400, "precondition-unsupported"},
+		{"PATCH", "new", "If-None-Match", "*", 400, "precondition-unsupported"},
 		{"DELETE", "k", "If-None-Match", "*", 400, "precondition-unsupported"},
 		{"DELETE", "references?node-for-replicas=d", "If-Match", "*", 400, "precondition-unsupported"},
 	} {
@@ -121,9 +132,11 @@ func TestConditionThatCannotBeJudged(t *testing.T) {
 	timers := &fakeTimers{before: func(context.Context, string, timer.ID) error {
 		return fmt.Errorf("%w: a shard is silent", timer.ErrUndecided)
 	}}
-	got := ask(t, New(Config{Timers: timers, Authorizer: anyone{}}), "PUT", "/timers/k", apitest.Simple, "If-Match", "*")
-	apitest.WantProblem(t, got, http.StatusServiceUnavailable, "condition-undecided", apitest.NoPointer)
-	if after := got.Header.Get("Retry-After"); after != "1" {
-		t.Errorf("Retry-After %q", after)
+	for _, method := range []string{"PUT", "PATCH", "DELETE"} {
+		got := ask(t, New(Config{Timers: timers, Authorizer: anyone{}}), method, "/timers/k", apitest.Simple, "If-Match", "*")
+		apitest.WantProblem(t, got, http.StatusServiceUnavailable, "condition-undecided", apitest.NoPointer)
+		if after := got.Header.Get("Retry-After"); after != "1" {
+			t.Errorf("%s: Retry-After %q", method, after)
+		}
 	}
 }

@@ -83,6 +83,10 @@ func publicAnswers() map[string][]routeAnswer {
 			{"/timers/a.new", apitest.Simple, 200, noCode}, {"/timers/b.secret", apitest.Simple, 403, "id-prefix"}, {"/timers/b.none", apitest.Simple, 403, "id-prefix"},
 			{"/timers/b.secret", "nonsense", 403, "id-prefix"}, {"/timers/batch", apitest.Simple, 405, "method-not-allowed"},
 		},
+		"PATCH /timers/:id": {
+			{"/timers/a.own", apitest.Simple, 200, noCode}, {"/timers/a.none", apitest.Simple, 404, "timer-not-found"}, {"/timers/b.secret", apitest.Simple, 403, "id-prefix"},
+			{"/timers/b.none", apitest.Simple, 403, "id-prefix"}, {"/timers/b.secret", "nonsense", 403, "id-prefix"}, {"/timers/batch", apitest.Simple, 405, "method-not-allowed"},
+		},
 		"DELETE /timers/:id": {
 			{"/timers/a.new", "", 201, noCode}, {"/timers/a.none", "", 201, noCode}, {"/timers/b.secret", "", 403, "id-prefix"}, {"/timers/b.none", "", 403, "id-prefix"},
 		},
@@ -135,7 +139,7 @@ func TestPublicRoutesWithAPrefix(t *testing.T) {
 		t.Errorf("the other timer is there %v; dropped %v, listed %v", ok, timers.dropped, timers.query)
 	}
 	apitest.WantProblem(t, ask(t, s, "GET", "/nothing", "", "Authorization", byPrefix["a."]), 404, "path-unknown", apitest.NoPointer)
-	apitest.WantProblem(t, ask(t, s, "PATCH", "/timers/b.secret", "", "Authorization", byPrefix["a."]), 405, "method-not-allowed", apitest.NoPointer)
+	apitest.WantProblem(t, ask(t, s, "POST", "/timers/b.secret", "", "Authorization", byPrefix["a."]), 405, "method-not-allowed", apitest.NoPointer)
 }
 
 // The key decides, as the handler reads the key: not the spelling in the path, and not what stands behind the key.
@@ -171,7 +175,7 @@ func TestNobodyLearnsWhichOtherTimersExist(t *testing.T) {
 		return nil
 	}
 	s, byPrefix := confined(t, timers, "a.")
-	for _, method := range []string{"GET", "HEAD", "PUT", "DELETE"} {
+	for _, method := range []string{"GET", "HEAD", "PUT", "PATCH", "DELETE"} {
 		var answers []string
 		for _, id := range []string{"b.secret", "b.absent"} {
 			got := ask(t, s, method, "/timers/"+id, apitest.Simple, "Authorization", byPrefix["a."])

@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -24,7 +26,7 @@ type fakeTimers struct {
 	records map[string]store.ReadResult
 	// before is called at the start of each operation; the error is the answer.
 	before func(ctx context.Context, operation string, id timer.ID) error
-	// Contents of the receipts of PUT and DELETE.
+	// Contents of the receipts of PUT, PATCH and DELETE.
 	inFlight  bool
 	unreached int
 	bodies    map[string]string // by idempotency key
@@ -134,12 +136,15 @@ func (f *fakeTimers) ReplaceIf(ctx context.Context, id timer.ID, t timer.Timer, 
 		t.ReplicationFactor = had
 	case had:
 	default:
-		return timer.Receipt{}, fmt.Errorf("replace timer: %w", &timer.InvalidError{
-			Pointer: "/reliability/replication-factor", Code: "replication-factor-changed", Detail: "it can't be changed"})
+		return timer.Receipt{}, fmt.Errorf("replace timer: %w", factorChanged())
 	}
 	receipt, err := f.store(id, t)
 	receipt.InFlight, receipt.Unreached = f.inFlight, f.unreached
 	return receipt, err
+}
+
+func factorChanged() error {
+	return &timer.InvalidError{Pointer: "/reliability/replication-factor", Code: "replication-factor-changed", Detail: "it can't be changed"}
 }
 
 func (f *fakeTimers) store(id timer.ID, t timer.Timer) (timer.Receipt, error) {
@@ -184,10 +189,16 @@ func (f *fakeTimers) Patch(ctx context.Context, id timer.ID, cond timer.Conditio
 	if !there {
 		return timer.Receipt{}, fmt.Errorf("patch timer: %w", timer.ErrNotFound)
 	}
-	if _, err := change(&found.Record.Timer); err != nil {
+	patched := found.Record.Timer
+	if _, err := change(&patched); err != nil {
 		return timer.Receipt{}, fmt.Errorf("patch timer: %w", err)
 	}
-	receipt, err := f.store(id, found.Record.Timer)
+	if had := found.Record.Timer.ReplicationFactor; patched.ReplicationFactor == 0 {
+		patched.ReplicationFactor = had
+	} else if patched.ReplicationFactor != had {
+		return timer.Receipt{}, fmt.Errorf("patch timer: %w", factorChanged())
+	}
+	receipt, err := f.store(id, patched)
 	receipt.InFlight, receipt.Unreached = f.inFlight, f.unreached
 	return receipt, err
 }
@@ -274,7 +285,8 @@ func (f *fakeTimers) change(key string, edit func(*store.ReadResult)) {
 	f.records[key] = found
 }
 
-// ask sends a request through the whole server except the connection.
+// ask sends a request through the whole server except the connection. A PATCH is a merge patch unless the
+// headers have a type.
 func ask(t testing.TB, s *Server, method, path, body string, headers ...string) apitest.Answer {
 	t.Helper()
 	var content io.Reader
@@ -284,6 +296,9 @@ func ask(t testing.TB, s *Server, method, path, body string, headers ...string) 
 	req := httptest.NewRequestWithContext(context.Background(), method, path, content)
 	for i := 0; i+1 < len(headers); i += 2 {
 		req.Header.Add(headers[i], headers[i+1])
+	}
+	if method == http.MethodPatch && !slices.Contains(headers, "Content-Type") {
+		req.Header.Set("Content-Type", mergePatch)
 	}
 	resp, err := s.app.Test(req, -1)
 	if err != nil {

@@ -16,6 +16,7 @@ func TestByteOrderMarkIsSkipped(t *testing.T) {
 	for name, got := range map[string]apitest.Answer{
 		"create":  ask(t, s, "POST", "/timers", mark+apitest.Simple),
 		"replace": ask(t, s, "PUT", "/timers/k", mark+" "+apitest.Simple),
+		"change":  ask(t, s, "PATCH", "/timers/k", mark+"\n"+apitest.Simple),
 		"batch":   ask(t, s, "POST", "/timers/batch", mark+apitest.ListOf(apitest.Simple)),
 	} {
 		if got.Status/100 != 2 {
@@ -31,10 +32,10 @@ func TestByteOrderMarkIsSkipped(t *testing.T) {
 }
 
 func TestEncodedBodiesAreRefused(t *testing.T) {
-	timers := &fakeTimers{}
+	timers := known(t, "known")
 	s := New(Config{Timers: timers})
 	for _, request := range [][3]string{
-		{"POST", "/timers", apitest.Simple}, {"PUT", "/timers/k", apitest.Simple}, {"POST", "/timers/batch", apitest.ListOf(apitest.Simple)},
+		{"POST", "/timers", apitest.Simple}, {"PUT", "/timers/k", apitest.Simple}, {"PATCH", "/timers/known", apitest.Simple}, {"POST", "/timers/batch", apitest.ListOf(apitest.Simple)},
 	} {
 		for _, encoding := range []string{"gzip", "br", "identity, gzip", "gzip, identity", "x"} {
 			for _, body := range []string{request[2], "\x1f\x8b\x08 no JSON"} { // the server doesn't look at the body

@@ -23,7 +23,7 @@ func TestCallbacksAskNothingOfThePublicListener(t *testing.T) {
 	open := New(Config{Timers: timers, Registerer: registry})
 	for name, address := range map[string]string{"without tokens": apitest.Serve(t, open), "with tokens": apitest.Serve(t, s)} {
 		for _, header := range callbackHeaders() {
-			for _, line := range []string{"POST /timers", "PUT /timers/k", "GET /timers/k", "DELETE /timers/k", "POST /timers/batch", "GET /openapi.yaml", "GET /nothing", "BREW /timers"} {
+			for _, line := range []string{"POST /timers", "PUT /timers/k", "PATCH /timers/k", "GET /timers/k", "DELETE /timers/k", "POST /timers/batch", "GET /openapi.yaml", "GET /nothing", "BREW /timers"} {
 				got, closed := apitest.Send(t, apitest.Dial(t, address), apitest.WithLength(line+" HTTP/1.1\r\nHost: h\r\n"+header+"\r\n"))
 				apitest.WantProblem(t, got, http.StatusForbidden, "from-callback", apitest.NoPointer)
 				if !closed {

@@ -31,13 +31,13 @@ func TestUnknownMembersAreRefusedOnRequest(t *testing.T) {
 		{wire.Lenient, []string{`foo="a, handling=strict"`}, "", false},
 		{wire.Lenient, []string{`foo="a\", b", handling=strict`}, "handling=strict", true},
 	} {
-		timers := &fakeTimers{}
+		timers := known(t, "k2", "other2")
 		s := New(Config{Timers: timers, Unknown: c.configured})
 		var headers []string
 		for _, line := range c.prefer {
 			headers = append(headers, "Prefer", line)
 		}
-		for _, request := range [][2]string{{"POST", "/timers"}, {"PUT", "/timers/k"}} {
+		for _, request := range [][2]string{{"POST", "/timers"}, {"PUT", "/timers/k"}, {"PATCH", "/timers/k2"}} {
 			got := ask(t, s, request[0], request[1], body, headers...)
 			known := ask(t, s, request[0], strings.Replace(request[1], "/k", "/other", 1), apitest.Simple, headers...)
 			if applied := known.Header.Get("Preference-Applied"); known.Status != http.StatusOK || applied != c.applied {

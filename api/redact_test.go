@@ -82,7 +82,9 @@ func TestAnswersHideSecretHeaders(t *testing.T) {
 		}
 	}
 	back := strings.Replace(body, "Bearer s3cret", "***", 1)
-	apitest.WantProblem(t, ask(t, s, "PUT", "/timers/k", back), 400, "header-redacted", "/callback/http/headers/Authorization")
+	for _, method := range []string{"PUT", "PATCH"} {
+		apitest.WantProblem(t, ask(t, s, method, "/timers/k", back), 400, "header-redacted", "/callback/http/headers/Authorization")
+	}
 }
 
 // A client that reads a timer and writes the timer back must not store the *** in place of the
@@ -96,6 +98,7 @@ func TestHiddenUserAndPasswordAreNotStored(t *testing.T) {
 	}
 	back := strings.Replace(apitest.Simple, "http://127.0.0.1:9/cb", "http://***@h/x", 1)
 	apitest.WantProblem(t, ask(t, s, "PUT", "/timers/k", back), 400, "uri-redacted", "/callback/http/uri")
+	apitest.WantProblem(t, ask(t, s, "PATCH", "/timers/k", back), 400, "uri-redacted", "/callback/http/uri")
 	apitest.WantProblem(t, ask(t, s, "POST", "/timers", back), 400, "uri-redacted", "/callback/http/uri")
 	results := apitest.Parse[batchView](t, ask(t, s, "POST", "/timers/batch", apitest.ListOf(apitest.Simple, back)).Body).Results
 	if e := results[1].Error; results[0].Error != nil || e == nil || e.Code != "uri-redacted" || e.Pointer == nil || *e.Pointer != "/timers/1/callback/http/uri" {

@@ -189,7 +189,7 @@ func (s *Server) patch(c *fiber.Ctx) error {
 	declared, _, _ := bytes.Cut(c.Request().Header.ContentType(), []byte{';'})
 	if !bytes.EqualFold(bytes.TrimSpace(declared), []byte(mergePatch)) {
 		p := wire.NewProblem(http.StatusUnsupportedMediaType, "content-type",
-			"a PATCH has a JSON merge patch (RFC 7396), the members to change, with null for a member to remove; send the header Content-Type: "+mergePatch)
+			"the body of a PATCH is a JSON merge patch (RFC 7396): the members to change, with null for a member to remove; send the header Content-Type: "+mergePatch)
 		return p.With("Accept-Patch", mergePatch)
 	}
 	body, err := plainBody(c)

@@ -109,7 +109,7 @@ func TestDelete(t *testing.T) {
 
 func TestWhatIsUntoldIsSaid(t *testing.T) {
 	s := New(Config{Timers: &fakeTimers{inFlight: true, unreached: 2}})
-	for _, method := range []string{"PUT", "DELETE"} {
+	for _, method := range []string{"PUT", "PATCH", "DELETE"} {
 		got := ask(t, s, method, "/timers/k", apitest.Simple)
 		if got.Header.Get("X-Chronos-In-Flight") != "true" || got.Header.Get("X-Chronos-Unreached") != "2" {
 			t.Errorf("%s: have %v", method, got.Header)
@@ -217,7 +217,7 @@ func TestIDsAreRefused(t *testing.T) {
 		"%23":                           "id-characters",
 	} {
 		t.Run(id[:min(len(id), 20)], func(t *testing.T) {
-			for _, method := range []string{"GET", "PUT", "DELETE"} {
+			for _, method := range []string{"GET", "PUT", "PATCH", "DELETE"} {
 				apitest.WantProblem(t, ask(t, s, method, "/timers/"+id, apitest.Simple), 400, code, apitest.NoPointer)
 			}
 		})
@@ -235,7 +235,7 @@ func TestPathsAndMethods(t *testing.T) {
 			}
 		}
 	}
-	for path, allowed := range map[string]string{"/timers": "GET, HEAD, POST", "/timers/references": "DELETE", "/timers/batch": "POST", "/timers/b%61tch": "POST", "/timers/k": "GET, HEAD, PUT, DELETE", "/statistics": "GET, HEAD"} {
+	for path, allowed := range map[string]string{"/timers": "GET, HEAD, POST", "/timers/references": "DELETE", "/timers/batch": "POST", "/timers/b%61tch": "POST", "/timers/k": "GET, HEAD, PUT, PATCH, DELETE", "/statistics": "GET, HEAD"} {
 		for _, method := range []string{"GET", "HEAD", "PUT", "POST", "DELETE", "PATCH", "OPTIONS", "TRACE", "BREW"} {
 			if strings.Contains(allowed, method) {
 				continue
@@ -273,7 +273,7 @@ func TestErrorsOfTimers(t *testing.T) {
 				Timers: &fakeTimers{before: func(context.Context, string, timer.ID) error { return tc.err }},
 				Log:    slog.New(slog.NewTextHandler(&log, nil)),
 			})
-			for _, request := range [][2]string{{"POST", "/timers"}, {"PUT", "/timers/k"}, {"DELETE", "/timers/k"}, {"GET", "/timers/k"}} {
+			for _, request := range [][2]string{{"POST", "/timers"}, {"PUT", "/timers/k"}, {"PATCH", "/timers/k"}, {"DELETE", "/timers/k"}, {"GET", "/timers/k"}} {
 				got := ask(t, s, request[0], request[1], apitest.Simple)
 				apitest.WantProblem(t, got, tc.status, tc.code, apitest.NoPointer)
 				if retry := got.Header.Get("Retry-After"); (retry == "1") != (tc.status == 503) {
@@ -290,13 +290,13 @@ func TestErrorsOfTimers(t *testing.T) {
 	}
 }
 
-// A PUT or DELETE that lost to newer writes gets an answer of its own, different from the answer
+// A PUT, PATCH or DELETE that lost to newer writes gets an answer of its own, different from the answer
 // when Redis is unreachable.
 func TestAnOvertakenWriteIsAConflict(t *testing.T) {
 	s := New(Config{Timers: &fakeTimers{before: func(context.Context, string, timer.ID) error {
 		return fmt.Errorf("write timer: %w", timer.ErrOvertaken)
 	}}})
-	for _, method := range []string{"PUT", "DELETE"} {
+	for _, method := range []string{"PUT", "PATCH", "DELETE"} {
 		got := ask(t, s, method, "/timers/k", apitest.Simple)
 		apitest.WantProblem(t, got, 409, "overtaken", apitest.NoPointer)
 		if retry := got.Header.Get("Retry-After"); retry != "" {
@@ -325,7 +325,7 @@ func TestOperationsAreBounded(t *testing.T) {
 		}
 		return context.DeadlineExceeded // as if the timeout had passed
 	}}})
-	for _, request := range [][2]string{{"POST", "/timers"}, {"PUT", "/timers/k"}, {"DELETE", "/timers/k"}, {"GET", "/timers/k"}} {
+	for _, request := range [][2]string{{"POST", "/timers"}, {"PUT", "/timers/k"}, {"PATCH", "/timers/k"}, {"DELETE", "/timers/k"}, {"GET", "/timers/k"}} {
 		apitest.WantProblem(t, ask(t, s, request[0], request[1], apitest.Simple), 503, "store-unavailable", apitest.NoPointer)
 	}
 	apitest.WantProblem(t, ask(t, s, "POST", "/timers/batch", apitest.ListOf(apitest.Simple, apitest.Simple)), 503, "store-unavailable", apitest.NoPointer)

@@ -79,7 +79,7 @@ func ProblemOf(err error) (Problem, bool) {
 		p.RetryAfter = timer.RetryAfter
 		return p, true
 	case errors.Is(err, timer.ErrUndecided):
-		p := NewProblem(http.StatusServiceUnavailable, "condition-undecided", "the condition can't be judged now: a shard of the timer does not answer or has lost data, or the topology changes; nothing was done; send the request again later")
+		p := NewProblem(http.StatusServiceUnavailable, "condition-undecided", "whether to write the timer can't be decided now: a shard of the timer does not answer or has lost data, the topology changes, or other writes kept coming first; nothing was done; send the request again later")
 		p.RetryAfter = timer.RetryAfter
 		return p, true
 	case errors.Is(err, timer.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
