@@ -312,7 +312,7 @@ func TestAMissedPatchIsRepaired(t *testing.T) {
 // A copy that has missed a PATCH adopts the PATCH before the copy calls, and the callback is on time.
 func TestACopyAdoptsAPatch(t *testing.T) {
 	inCluster(t, 2, 2, func(c *cluster) {
-		made := c.create(recurring(10*time.Second, 2))
+		made := c.create(recurring(3*time.Second, 2))
 		homes := c.homes(made.ID.Key, 2)
 		back := c.Save(homes[0])
 		r := c.patch(0, made.ID, elsewhere)

@@ -61,6 +61,7 @@ func (l *lane) adoptFrom(ctx context.Context, from *shard.Shard, batch []*claim)
 			continue
 		}
 		adopted[i].done()
+		l.shard.PokeIfSoon(written.Partition, written.Wait) // the timer may be due, with the revision that it has now
 	}
 	l.shard.Log.Debug("copies were brought up to newer ones", "count", len(adopted), "from", from.Name)
 }

@@ -170,6 +170,9 @@ func (c *cluster) take(s step) {
 	switch classOf(f.kind) {
 	case history.Slow:
 		h.LateMs = 10 * f.by.Milliseconds()
+		if f.kind == outSlow {
+			h.CallMs = 3 * f.by.Milliseconds() // with a new connection
+		}
 	case history.ClockStep, history.NodeClock:
 		h.StepMs = f.by.Milliseconds()
 	case history.ShardLost:

@@ -273,7 +273,7 @@ func (r *run) givenUp(w *write, n int, until time.Duration) bool {
 		attempts = max(attempts, c.Attempt)
 	}
 	retryBy := r.retryBy(w, last, attempts)
-	attempts += r.swallowed(last.arrived(), retryBy)
+	attempts += r.swallowed(w, last.arrived(), retryBy)
 	for f := range r.during(calls[0].arrived(), retryBy) {
 		if f.explainsDuplicates() && !f.Mute && r.hurtsTimer(f.Fault, w.timer(), calls[0].arrived(), retryBy) {
 			attempts++
@@ -289,15 +289,17 @@ func (r *run) allSwallowed(w *write, n int) bool {
 	for attempt := 1; attempt < w.attempts; attempt++ {
 		last = later(last, w.limit+w.asked.Retry.backoff(attempt)+r.l.OtherNode)
 	}
-	return r.swallowed(w.earliest(n), last) >= w.attempts
+	return r.swallowed(w, w.earliest(n), last) >= w.attempts
 }
 
-// swallowed is how many attempts at a pop mute nodes may have made within [from, to]. A mute node may make an attempt
-// under way, and a further attempt after every Limits.OtherNode. The node leaves its retry to other nodes for so
-// long, but other nodes may look too seldom to find the retry.
-func (r *run) swallowed(from, to time.Duration) (attempts int) {
+// swallowed is how many attempts at a pop mute nodes may have made within [from, to], or nodes whose calls take longer
+// than the timer's limit. Such a node may make an attempt under way, and a further attempt after every
+// Limits.OtherNode. The node leaves its retry to other nodes for so long, but other nodes may look too seldom to find
+// the retry.
+func (r *run) swallowed(w *write, from, to time.Duration) (attempts int) {
 	for f := range r.during(from, to) {
-		if span := min(to, f.ended(r.end)) - max(from, f.started()); f.Mute && span >= 0 {
+		mute := f.Mute || f.CallMs > 0 && ms(f.CallMs) >= w.limit
+		if span := min(to, f.ended(r.end)) - max(from, f.started()); mute && span >= 0 {
 			attempts += 1 + int(span/r.l.OtherNode)
 		}
 	}

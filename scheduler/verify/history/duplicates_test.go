@@ -45,9 +45,22 @@ func TestAFaultExplainsDuplicatesOfWhatItHurts(t *testing.T) {
 			b.Faults[b.fault(ShardLost, "a", 1250, 1250)].BackMs = int64(back)
 		}
 	}
+	// frozen has k1 called again 5.5 s after n1 has woken.
+	frozen := func(wakes int, changing bool) func(*book) {
+		return func(b *book) {
+			b.owned("k1", "a", "b")
+			b.Callbacks[b.call("k1", "/1", 1, 1, 1, wakes+5_500, 200)].Node = "n2"
+			b.fault(NodeFreeze, "n1", 1000, wakes)
+			if changing {
+				b.change(1000, 20_000, 2)
+			}
+		}
+	}
 	twice := only(NoDuplicates)
 	runExcuses(t, []excuse{
 		{"the node of the first callback died", one(NodeDeath, "n1", 1000, 2000), nil},
+		{"it stood still for so long that its lease was over, and the shards were changing", frozen(8_000, true), nil},
+		{"it stood still for so long, and the shards did not change", frozen(8_000, false), twice},
 		{"that of the second stood still", one(NodeFreeze, "n2", 1000, 2000), nil},
 		{"another one died", one(NodeDeath, "n3", 1000, 2000), twice},
 		{"that which took the write died", doubled(func(b *book) {

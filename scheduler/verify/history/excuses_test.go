@@ -346,8 +346,17 @@ func TestAttemptsThatAMuteNodeMade(t *testing.T) {
 			b.Faults[i].Mute = true
 		}
 	}
+	slow := func(call int) func(*book) {
+		return func(b *book) {
+			mute(60_500, 61_600, 3)(b)
+			f := &b.Faults[len(b.Faults)-1]
+			f.Class, f.Mute, f.CallMs = Slow, false, int64(call)
+		}
+	}
 	lost := only(NothingLost)
 	runExcuses(t, []excuse{
+		{"two calls that took too long", slow(2000), nil},
+		{"two calls that were slow, but arrived", slow(1900), lost},
 		{"all five", mute(59_000, 64_500, 0), nil},
 		{"four at most", mute(59_000, 62_900, 0), lost},
 		{"those of before", mute(50_000, 58_000, 0), lost},

@@ -61,6 +61,8 @@ type Fault struct {
 	BackMs int64 `json:"back_ms,omitempty"`
 	// Mute marks a NodeFreeze of the callbacks alone: the node made attempts, and no attempt arrived.
 	Mute bool `json:"mute,omitempty"`
+	// CallMs is how long a callback of a Slow node takes to arrive, 0 if the calls of the node are not slow.
+	CallMs int64 `json:"call_ms,omitempty"`
 	// Restarted marks a ShardAway after which another process of the Redis answered: see quietUntil.
 	Restarted bool `json:"restarted,omitempty"`
 	// Active is the smallest number of shards that took timers before, during or after a TopologyChange, 0 if

@@ -66,13 +66,18 @@ func (r *run) judgeRepeat(f *Finding, w *write, first, c *Callback) {
 //
 //   - The second callback was under way within the fault, or 3 s (Limits.Hurt) after the fault.
 //   - The first callback was under way then. The second callback came no later than a node finds the end of the first
-//     lease (Limits.NodeUnderWay).
+//     lease (Limits.NodeUnderWay). A node that stood still takes its callback for failed once the node wakes, and while
+//     the shards change the retry waits longer (apart).
 //   - No owner remembered the first callback (allForgot).
 //   - A shard got back a copy that the sweep had moved on (broughtBack).
 func (r *run) repeats(w *write, before, c *Callback) *Fault {
-	lease := c.arrived() <= before.over()+r.h.Header.hold()+r.l.NodeUnderWay
+	held := r.h.Header.hold() + r.l.NodeUnderWay
 	for i := range r.h.Faults {
 		f := &r.h.Faults[i]
+		lease := c.arrived() <= before.over()+held
+		if f.Class == NodeFreeze && f.Node == before.Node && !lease {
+			lease = c.arrived() <= later(f.ended(r.end), held+r.apart(w, before.arrived(), c.arrived()))
+		}
 		if f.explainsDuplicates() && (r.under(f, c) || lease && r.under(f, before)) && r.hurtsCalls(f, w, before, c) || r.allForgot(f, w, before, c) || r.broughtBack(f, w, c) {
 			return f
 		}

@@ -142,11 +142,10 @@ func (r *run) excusesOnce(w *write, failed []*Callback) int {
 		return 0
 	}
 	last := failed[len(failed)-1]
+	by := r.retryBy(w, last, len(failed))
 	switch {
-	case last.gone(0), len(failed) >= w.attempts,
-		r.expiresBy(w, 1, r.retryBy(w, last, len(failed))),
-		r.explained(failed[0].arrived(), r.retryBy(w, last, len(failed)), (*Fault).explainsDuplicates),
-		r.retryBy(w, last, len(failed)) > r.until(w):
+	case last.gone(0), len(failed) >= w.attempts, r.swallowed(w, failed[0].arrived(), by) > 0, r.expiresBy(w, 1, by),
+		r.explained(failed[0].arrived(), by, (*Fault).explainsDuplicates), by > r.until(w):
 		return 1
 	}
 	return 0
