@@ -1,4 +1,4 @@
-// Package client creates, replaces, reads and ends timers of chronos, and reads the callbacks of
+// Package client creates, replaces, changes, reads and ends timers of chronos, and reads the callbacks of
 // timers. The package needs the standard library alone.
 //
 //	timers, err := client.New("http://localhost:7253")
@@ -19,8 +19,9 @@
 //
 //   - Replace, Delete, Lookup, CreateOnce and CreateBatch with Once are repeated after 429, 503,
 //     and any failure of a connection.
-//   - Create and CreateBatch are repeated only if the node can't have done anything: no connection,
-//     an answer 429, or 503 with the code overloaded.
+//   - Create, CreateBatch, Patch, and writes on a condition are repeated only if the node can't have
+//     done anything: no connection, an answer 429, or 503 with the code overloaded or
+//     condition-undecided.
 //
 // After any further failure of Create the timer may exist although Create returned an error, and a
 // second call may make a second timer. CreateOnce has no such problem: call CreateOnce again with

@@ -20,6 +20,11 @@ func fakeNode() *httptest.Server {
 		w.Header().Set("Location", "/timers/tea-2-2010000000000040")
 		_, _ = io.WriteString(w, receipt)
 	})
+	mux.HandleFunc("PATCH /timers/tea", func(w http.ResponseWriter, r *http.Request) {
+		patch, _ := io.ReadAll(r.Body)
+		fmt.Printf("PATCH %s\n", patch)
+		_, _ = io.WriteString(w, receipt)
+	})
 	mux.HandleFunc("DELETE /timers/tea", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusCreated) })
 	mux.HandleFunc("GET /timers/tea", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/problem+json")
@@ -62,6 +67,32 @@ func Example() {
 	// Output:
 	// tea is due at 02:22:48 and kept 2 times
 	// it is gone
+}
+
+// ExampleClient_Patch sets a header, removes a header and goes back to the default timeout. The timer goes
+// on as before.
+func ExampleClient_Patch() {
+	node := fakeNode()
+	defer node.Close()
+	timers, err := client.New(node.URL)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer timers.Close()
+
+	receipt, err := timers.Patch(context.Background(), "tea", client.Change{
+		Headers: map[string]*string{"Authorization": new("Bearer 2YotnFZFEjr1zCsicMWpAA"), "X-Trace": nil},
+		Timeout: new(time.Duration(0)),
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(receipt.Key, "is due at", receipt.Due.Format(time.TimeOnly))
+	// Output:
+	// PATCH {"callback":{"http":{"headers":{"Authorization":"Bearer 2YotnFZFEjr1zCsicMWpAA","X-Trace":null},"timeout":null}}}
+	// tea is due at 02:22:48
 }
 
 func ExampleParseCallback() {

@@ -56,6 +56,44 @@ func (c *Client) ReplaceIf(ctx context.Context, id string, cond Condition, t Tim
 	return c.write(ctx, op, &t)
 }
 
+// Patch changes some members of a timer. A change without timing keeps the sequence number and the due times
+// of the timer, and the outcome of a callback under way counts; a change of timing starts the timer anew, as
+// Replace does. The error is ErrNotFound if no such timer exists.
+//
+// The Client doesn't repeat a request that may have been carried out, since the repetition could undo the
+// change that another client made in between. After any error except a *Problem with a Status of 4xx or the
+// code condition-undecided or overloaded, the timer may have been changed.
+func (c *Client) Patch(ctx context.Context, id string, change Change) (Receipt, error) {
+	op, err := itemOperation(patchName, http.MethodPatch, id)
+	if err != nil {
+		return Receipt{}, err
+	}
+	return c.change(ctx, op, &change)
+}
+
+// PatchIf is Patch on a condition, with errors as for ReplaceIf. A Condition with Absent is refused.
+func (c *Client) PatchIf(ctx context.Context, id string, cond Condition, change Change) (Receipt, error) {
+	op, err := conditionalOperation(patchName, http.MethodPatch, id, cond)
+	switch {
+	case err != nil:
+		return Receipt{}, err
+	case op.absent:
+		return Receipt{}, errors.New(patchName + ": a timer that does not exist can't be changed")
+	}
+	return c.change(ctx, op, &change)
+}
+
+const patchName = "change timer"
+
+func (c *Client) change(ctx context.Context, op operation, change *Change) (Receipt, error) {
+	body, err := encodeChange(change)
+	if err != nil {
+		return Receipt{}, fmt.Errorf("%s: %w", op.name, err)
+	}
+	op.body, op.contentType, op.repeatable = body, "application/merge-patch+json", false
+	return c.store(ctx, &op)
+}
+
 // Delete ends a timer, known or not.
 func (c *Client) Delete(ctx context.Context, id string) (Deletion, error) {
 	op, err := itemOperation("delete timer", http.MethodDelete, id)
@@ -107,7 +145,12 @@ func (c *Client) write(ctx context.Context, op operation, t *Timer) (Receipt, er
 		return Receipt{}, fmt.Errorf("%s: %w", op.name, err)
 	}
 	op.body = body
-	a, err := c.do(ctx, &op, http.StatusOK)
+	return c.store(ctx, &op)
+}
+
+// store sends an operation whose answer is a receipt.
+func (c *Client) store(ctx context.Context, op *operation) (Receipt, error) {
+	a, err := c.do(ctx, op, http.StatusOK)
 	if err != nil {
 		return Receipt{}, err
 	}

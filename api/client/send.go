@@ -2,6 +2,7 @@ package client
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,6 +27,7 @@ type operation struct {
 	name           string // for errors: "create timer"
 	method, path   string
 	body           []byte
+	contentType    string // of the body; "" for application/json
 	idempotencyKey string
 	match          string // If-Match; "" for no such condition
 	absent         bool   // the timer must not exist
@@ -112,7 +114,7 @@ func (c *Client) try(ctx context.Context, op *operation) (*answer, error) {
 		return nil, err
 	}
 	if op.body != nil {
-		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("Content-Type", cmp.Or(op.contentType, "application/json"))
 		req.Header.Set("Prefer", "handling=strict") // a node that does not know a member refuses the timer
 	}
 	if op.idempotencyKey != "" {

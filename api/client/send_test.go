@@ -88,18 +88,26 @@ func TestTries(t *testing.T) {
 			return err
 		},
 		"replace": func(ctx context.Context, c *client.Client) error { _, err := c.Replace(ctx, "k", timer); return err },
+		"patch": func(ctx context.Context, c *client.Client) error {
+			_, err := c.Patch(ctx, "k", client.Change{Opaque: new("o")})
+			return err
+		},
+		"patch if": func(ctx context.Context, c *client.Client) error {
+			_, err := c.PatchIf(ctx, "k", client.Condition{Exists: true}, client.Change{})
+			return err
+		},
 		"delete":  func(ctx context.Context, c *client.Client) error { _, err := c.Delete(ctx, "k"); return err },
 		"look up": func(ctx context.Context, c *client.Client) error { _, err := c.Lookup(ctx, "k"); return err },
 	}
 	good := map[string]step{
-		"create": {status: 200, body: someReceipt}, "create once": {status: 200, body: someReceipt}, "replace": {status: 200, body: someReceipt},
+		"create": {status: 200, body: someReceipt}, "create once": {status: 200, body: someReceipt}, "replace": {status: 200, body: someReceipt}, "patch": {status: 200, body: someReceipt}, "patch if": {status: 200, body: someReceipt},
 		"delete": {status: 201}, "look up": {status: 200, body: someTimer},
 	}
 	away, busy, limited := coded(503, "store-unavailable", "1"), coded(503, "overloaded", "2"), coded(429, "rate-limited", "3")
 	broken := step{status: 200, body: "cut"}
 	for name, tc := range map[string]struct {
 		steps     []step // before the good answer
-		create    bool   // whether Create reaches the good answer, and whether the other operations do
+		create    bool   // whether Create and Patch reach the good answer, and whether the other operations do
 		others    bool
 		atLeast   time.Duration // if the good answer is reached
 		lessThan  time.Duration
@@ -111,6 +119,7 @@ func TestTries(t *testing.T) {
 		"answer lost":            {[]step{broken}, false, true, 0, 100 * time.Millisecond, 1},
 		"store away":             {[]step{away}, false, true, time.Second, 1100 * time.Millisecond, 1},
 		"overloaded":             {[]step{busy}, true, true, 2 * time.Second, 2100 * time.Millisecond, 1},
+		"undecided":              {[]step{coded(503, "condition-undecided", "1")}, true, true, time.Second, 1100 * time.Millisecond, 1},
 		"limited":                {[]step{limited}, true, true, 3 * time.Second, 3100 * time.Millisecond, 1},
 		"two in a row":           {[]step{busy, limited}, true, true, 5 * time.Second, 5300 * time.Millisecond, 2},
 		"first nothing was done": {[]step{busy, away}, false, true, 3 * time.Second, 3300 * time.Millisecond, 2},
@@ -130,8 +139,9 @@ func TestTries(t *testing.T) {
 					began := time.Now()
 					err := do(t.Context(), c)
 					took := time.Since(began)
-					if ok := operation == "create" && tc.create || operation != "create" && tc.others; !ok {
-						if err == nil || len(s.sent) != tc.sentFirst && (operation == "create" || !tc.others) {
+					repeatable := !slices.Contains([]string{"create", "patch", "patch if"}, operation)
+					if ok := !repeatable && tc.create || repeatable && tc.others; !ok {
+						if err == nil || len(s.sent) != tc.sentFirst && (!repeatable || !tc.others) {
 							t.Fatalf("have %v after %d tries, want an error after %d", err, len(s.sent), tc.sentFirst)
 						}
 						return

@@ -113,6 +113,22 @@ func (m *memory) ReplaceIf(_ context.Context, id timer.ID, t timer.Timer, cond t
 	return receipt, err
 }
 
+func (m *memory) Patch(_ context.Context, id timer.ID, cond timer.Condition, change func(*timer.Timer) (bool, error)) (timer.Receipt, error) {
+	if err := m.judge(id, cond); err != nil {
+		return timer.Receipt{}, err
+	}
+	found, ok := m.records[id.Key]
+	if !ok {
+		return timer.Receipt{}, timer.ErrNotFound
+	}
+	if _, err := change(&found.Record.Timer); err != nil {
+		return timer.Receipt{}, err
+	}
+	receipt, err := m.put(id, found.Record.Timer)
+	receipt.InFlight, receipt.Unreached = true, 1
+	return receipt, err
+}
+
 func (m *memory) judge(id timer.ID, cond timer.Condition) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

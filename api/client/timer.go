@@ -53,7 +53,7 @@ type Tag struct {
 	Count int // zero counts as 1
 }
 
-// Receipt says that a timer is stored. Create, CreateOnce and Replace return a Receipt, and
+// Receipt says that a timer is stored. Create, CreateOnce, Replace and Patch return a Receipt, and
 // CreateBatch returns a Receipt for every stored timer.
 type Receipt struct {
 	// ID names the timer from now on. Key is the part of ID that never changes, and is also a valid
@@ -61,7 +61,7 @@ type Receipt struct {
 	ID, Key string
 	// ETag names the version of the timer, for a Condition. CreateBatch tells no ETags.
 	ETag string
-	// Due is when the first pop is due.
+	// Due is when the first pop is due; after a Patch without timing, when the next pop is due.
 	Due time.Time
 	// Copies is on how many shards the timer is stored.
 	Copies int
@@ -73,10 +73,10 @@ type Receipt struct {
 	// Over says that the timer of an earlier request with this key has fired or was deleted.
 	// Nothing of the timer is stored any more, and Copies is 0.
 	Over bool
-	// InFlight says that a callback of the replaced timer may still start, 2 s after the answer at
-	// the latest.
+	// InFlight says that a callback of the timer before Replace or Patch may still start, 2 s after the
+	// answer at the latest.
 	InFlight bool
-	// Unreached is how many copies of the replaced timer could not be reached yet.
+	// Unreached is how many copies of the timer before could not be reached yet.
 	Unreached int
 }
 
@@ -105,8 +105,8 @@ type Stored struct {
 	ID, Key, ETag string
 	// Timer has times in whole milliseconds, and defaults filled in, except those of Method, Headers,
 	// Timeout, Retry and ExpiresAfter. The URI has *** in place of
-	// user and password, and headers with secrets have the value ***: Replace with such a URI or
-	// header is refused.
+	// user and password, and headers with secrets have the value ***: Replace and Patch with such a URI or
+	// header are refused.
 	Timer Timer
 	State State
 	// Due is when the next pop, or the next attempt at the pop, is due.

@@ -78,19 +78,11 @@ type (
 )
 
 func encodeTimer(t *Timer) ([]byte, error) {
-	switch {
-	case !utf8.ValidString(t.Opaque):
-		// json.Marshal would change the text without an error.
-		return nil, errors.New("the opaque data is not UTF-8; encode it, for example as Base64")
-	case !utf8.ValidString(t.URI):
-		return nil, errors.New("the URI is not UTF-8; percent-encode it")
-	case !t.At.IsZero() && t.Interval != 0:
-		return nil, errors.New("the timer has both Interval and At; give one of them")
+	if err := t.checkText(); err != nil {
+		return nil, err
 	}
-	for name, value := range t.Headers {
-		if !utf8.ValidString(name) || !utf8.ValidString(value) {
-			return nil, errors.New("a header is not UTF-8")
-		}
+	if !t.At.IsZero() && t.Interval != 0 {
+		return nil, errors.New("the timer has both Interval and At; give one of them")
 	}
 	body := timerBody{Callback: callbackBody{httpBody{
 		URI: t.URI, Opaque: t.Opaque, Method: t.Method, Headers: t.Headers, Timeout: optional(t.Timeout),
@@ -110,9 +102,6 @@ func encodeTimer(t *Timer) ([]byte, error) {
 		body.Statistics = &statisticsBody{}
 	}
 	for _, tag := range t.Tags {
-		if !utf8.ValidString(tag.Type) {
-			return nil, errors.New("the type of a tag is not UTF-8")
-		}
 		body.Statistics.TagInfo = append(body.Statistics.TagInfo, tagBody(tag))
 	}
 	raw, err := json.Marshal(&body)
@@ -120,6 +109,27 @@ func encodeTimer(t *Timer) ([]byte, error) {
 		return nil, fmt.Errorf("encode timer: %w", err)
 	}
 	return raw, nil
+}
+
+// checkText refuses text that is not UTF-8, since json.Marshal would change the text without an error.
+func (t *Timer) checkText() error {
+	switch {
+	case !utf8.ValidString(t.Opaque):
+		return errors.New("the opaque data is not UTF-8; encode it, for example as Base64")
+	case !utf8.ValidString(t.URI):
+		return errors.New("the URI is not UTF-8; percent-encode it")
+	}
+	for name, value := range t.Headers {
+		if !utf8.ValidString(name) || !utf8.ValidString(value) {
+			return errors.New("a header is not UTF-8")
+		}
+	}
+	for _, tag := range t.Tags {
+		if !utf8.ValidString(tag.Type) {
+			return errors.New("the type of a tag is not UTF-8")
+		}
+	}
+	return nil
 }
 
 // optional is "" for zero.
