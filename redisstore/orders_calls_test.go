@@ -58,9 +58,18 @@ func alphabet() []order {
 	return slices.Concat(clientCalls(), leaseCalls(), fenceCalls(), toldCalls(), []order{{name: "a minute passes"}})
 }
 
-// clientCalls are a create, its update, and a delete, of either copy.
+// clientCalls are a create, its update, its change by a PATCH, and a delete, of either copy. The first copy decides about
+// the PATCH.
 func clientCalls() (all []order) {
+	patched := orderTimer(1)
+	patched.Callback.URI, patched.Tags = "http://receiver.example/patched", []timer.Tag{{Type: "c", Count: 5}}
+	read := store.Record{State: timer.State{Version: 1, Seq: 1, Rev: 5}, Timer: *patched}
 	for at, shard := range []string{"a", "b"} {
+		patch := store.Amend(store.Target{Key: orderKey, RF: 2, Rank: at}, &read, store.Times{DueIn: orderInterval, Offset: time.Duration(at) * time.Second})
+		if at == 0 {
+			patch = patch.If(store.Newest{Version: 1})
+		}
+		all = append(all, order{name: "patch v1 on " + shard, at: at, do: writing(func(*hand) store.Write { return patch })})
 		for _, c := range []struct {
 			name    string
 			kind    store.WriteKind
@@ -200,7 +209,7 @@ func outcomeOf(kind store.WriteKind, h *hand) store.Write {
 		w.Failure = store.Failure{Node: "node1", Reason: "status 500"}
 	case store.WriteLive:
 		w.Timer = orderTimer(int(h.state.Version))
-	case store.WritePut, store.WriteOnce, store.WriteAnew, store.WriteOnto, store.WriteGone, store.WriteBury,
+	case store.WritePut, store.WriteOnce, store.WriteAnew, store.WriteAmend, store.WriteOnto, store.WriteGone, store.WriteBury,
 		store.WriteDrop, store.WriteLook, store.WriteLeave, store.WriteRank:
 	}
 	return w

@@ -56,7 +56,7 @@ func amendCases() map[string]func(*rig) {
 				r.Errorf("claimed %+v", again.Record)
 			}
 		},
-		"amend leaves a callback alone":                     checkAmendUnderCallback,
+		"amend leaves a callback alone":                      checkAmendUnderCallback,
 		"done leaves a tombstone where a PATCH came between": checkAmendedEnd,
 		"a revision stays with a newer state, and comes to a newer state": func(r *rig) {
 			r.backup("k", 5, 1, 0)

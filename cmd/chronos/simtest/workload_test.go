@@ -159,17 +159,14 @@ func (cl *client) asked(t timer.Timer) *history.Asked {
 type request struct {
 	history.Operation
 	id timer.ID // of an existing timer
-	do func(context.Context, *scheduler.Scheduler) (timer.Receipt, error)
-
-	patches func(*timer.Timer) // of a PATCH, instead of do
-	cond    timer.Condition    // of a PATCH
+	do func(context.Context, *scheduler.Scheduler, *history.Operation) (timer.Receipt, error) // notes what a PATCH has read
 }
 
 func (cl *client) create(ctx context.Context) {
 	t := cl.draw()
 	receipt, ok := cl.write(ctx, request{
 		Operation: history.Operation{Kind: history.Create, Timer: cl.asked(t)},
-		do:        func(ctx context.Context, s *scheduler.Scheduler) (timer.Receipt, error) { return s.Create(ctx, t) },
+		do:        func(ctx context.Context, s *scheduler.Scheduler, _ *history.Operation) (timer.Receipt, error) { return s.Create(ctx, t) },
 	})
 	if ok {
 		cl.made = append(cl.made, receipt.ID)
@@ -187,7 +184,7 @@ func (cl *client) createOnce(ctx context.Context) {
 	for {
 		receipt, ok := cl.writeThrough(ctx, through, request{
 			Operation: history.Operation{Kind: history.Create, Timer: cl.asked(t), IdempotencyKey: key},
-			do: func(ctx context.Context, s *scheduler.Scheduler) (timer.Receipt, error) {
+			do: func(ctx context.Context, s *scheduler.Scheduler, _ *history.Operation) (timer.Receipt, error) {
 				return s.CreateOnce(ctx, key, []byte(t.Callback.Opaque), t)
 			},
 		})
@@ -224,7 +221,7 @@ func (cl *client) replacementIf(id timer.ID, t timer.Timer, cond timer.Condition
 	}
 	return request{
 		Operation: history.Operation{Kind: history.Replace, ID: id.String(), Key: id.Key, Timer: cl.asked(t), If: asks}, id: id,
-		do: func(ctx context.Context, s *scheduler.Scheduler) (timer.Receipt, error) {
+		do: func(ctx context.Context, s *scheduler.Scheduler, _ *history.Operation) (timer.Receipt, error) {
 			return s.ReplaceIf(ctx, id, t, cond)
 		},
 	}
@@ -239,7 +236,7 @@ func (cl *client) patch(id timer.ID) request {
 	}
 	cond, asks := cl.condition(id, false)
 	o := history.Operation{Kind: history.Patch, ID: id.String(), Key: id.Key, If: asks, Timer: &history.Asked{URL: urlOf("unread", unique)}}
-	return request{Operation: o, id: id, cond: cond, patches: func(t *timer.Timer) {
+	patch := func(t *timer.Timer) {
 		_, path, _ := strings.Cut(t.Callback.URI, ".test/")
 		endpoint, rest, _ := strings.Cut(path, "/")
 		if t.Callback.Timeout == 0 && t.Callback.Method == "" && elsewhere != "" {
@@ -250,6 +247,14 @@ func (cl *client) patch(id timer.ID) request {
 			suffix = webhooktest.PutSuffix
 		}
 		t.Callback.URI, t.Callback.Opaque, t.Tags = urlOf(endpoint, unique)+suffix, "body of "+unique, tags
+	}
+	return request{Operation: o, id: id, do: func(ctx context.Context, s *scheduler.Scheduler, o *history.Operation) (timer.Receipt, error) {
+		return s.Patch(ctx, id, cond, func(t *timer.Timer) (begins bool, err error) {
+			o.Base = cl.asked(*t) // of the last try: earlier tries have done nothing
+			patch(t)
+			o.Timer = cl.asked(*t)
+			return false, nil
+		})
 	}}
 }
 
@@ -257,7 +262,7 @@ func (cl *client) deletion(id timer.ID) request {
 	cond, asks := cl.condition(id, false)
 	return request{
 		Operation: history.Operation{Kind: history.Delete, ID: id.String(), Key: id.Key, If: asks}, id: id,
-		do: func(ctx context.Context, s *scheduler.Scheduler) (timer.Receipt, error) {
+		do: func(ctx context.Context, s *scheduler.Scheduler, _ *history.Operation) (timer.Receipt, error) {
 			return s.DeleteIf(ctx, id, cond)
 		},
 	}
@@ -359,11 +364,7 @@ func (cl *client) perform(ctx context.Context, m *machine, q *request) (receipt 
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerWithin)
 		defer cancel()
 		var err error
-		if q.patches != nil {
-			receipt, err = cl.sendPatch(ctx, s, q)
-		} else {
-			receipt, err = q.do(ctx, s)
-		}
+		receipt, err = q.do(ctx, s, &q.Operation)
 		q.Outcome, q.Status = outcomeOf(err)
 		if err == nil {
 			q.Answer = answerOf(&receipt)
@@ -371,21 +372,6 @@ func (cl *client) perform(ctx context.Context, m *machine, q *request) (receipt 
 		}
 	})
 	return receipt, heard && q.Outcome == history.OK
-}
-
-// sendPatch notes what the PATCH has read last: earlier tries have done nothing.
-func (cl *client) sendPatch(ctx context.Context, s *scheduler.Scheduler, q *request) (timer.Receipt, error) {
-	q.Base = nil
-	receipt, err := s.Patch(ctx, q.id, q.cond, func(t *timer.Timer) (begins bool, err error) {
-		q.Base = cl.asked(*t)
-		q.patches(t)
-		q.Timer = cl.asked(*t)
-		return false, nil
-	})
-	if err != nil {
-		err = fmt.Errorf("patch: %w", err)
-	}
-	return receipt, err
 }
 
 func answerOf(r *timer.Receipt) *history.Answer {

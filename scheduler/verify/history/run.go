@@ -19,8 +19,8 @@ type run struct {
 	finder  finder
 	// revisions are the patches, by URL and body.
 	revisions map[string]*revision
-	windows []window // by start, without faults that have no window
-	levels  []level  // by start
+	windows   []window // by start, without faults that have no window
+	levels    []level  // by start
 
 	counts     Counts
 	duplicates []string // the explained duplicates
