@@ -60,17 +60,7 @@ func TestOneOfManyWritesOnAConditionIsCarriedOut(t *testing.T) {
 			}
 		})
 	}
-	for round := range 4 {
-		time.Sleep(time.Second)
-		if r := redis[round%3]; round%2 == 0 {
-			r.Signal(syscall.SIGSTOP)
-			time.Sleep(1500 * time.Millisecond)
-			r.Signal(syscall.SIGCONT)
-		} else {
-			r.Kill()
-			r.Start()
-		}
-	}
+	stopAndKill(redis)
 	testkit.Await(t, 20*time.Second, "enough writes", func() bool {
 		mu.Lock()
 		defer mu.Unlock()
@@ -81,5 +71,20 @@ func TestOneOfManyWritesOnAConditionIsCarriedOut(t *testing.T) {
 	t.Logf("%d writes succeeded, %d were refused by their conditions, %d were undecided or had no answer", len(won), refused, undecided)
 	if len(won) < 100 || refused < 20 || undecided == 0 {
 		t.Error("too few of one kind for a test")
+	}
+}
+
+// stopAndKill has Redis instances stand still and be killed in turn, for some seconds.
+func stopAndKill(redis []*testkit.Redis) {
+	for round := range 4 {
+		time.Sleep(time.Second)
+		if r := redis[round%3]; round%2 == 0 {
+			r.Signal(syscall.SIGSTOP)
+			time.Sleep(1500 * time.Millisecond)
+			r.Signal(syscall.SIGCONT)
+		} else {
+			r.Kill()
+			r.Start()
+		}
 	}
 }

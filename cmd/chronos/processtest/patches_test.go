@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strconv"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -58,17 +57,7 @@ func TestNoPatchIsLost(t *testing.T) {
 			}
 		})
 	}
-	for round := range 4 {
-		time.Sleep(time.Second)
-		if r := redis[round%3]; round%2 == 0 {
-			r.Signal(syscall.SIGSTOP)
-			time.Sleep(1500 * time.Millisecond)
-			r.Signal(syscall.SIGCONT)
-		} else {
-			r.Kill()
-			r.Start()
-		}
-	}
+	stopAndKill(redis)
 	testkit.Await(t, 20*time.Second, "enough patches", func() bool {
 		mu.Lock()
 		defer mu.Unlock()
