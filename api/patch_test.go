@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"chronos/api/apitest"
+	"chronos/api/transport"
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
 )
@@ -120,6 +121,22 @@ func TestPatchThatCannotBeDecided(t *testing.T) {
 	apitest.WantProblem(t, got, http.StatusServiceUnavailable, "condition-undecided", apitest.NoPointer)
 	if after := got.Header.Get("Retry-After"); after != "1" {
 		t.Errorf("Retry-After %q", after)
+	}
+}
+
+// A PATCH of a large timer takes as much memory as a GET, however small the patch is.
+func TestPatchRoom(t *testing.T) {
+	timers := &fakeTimers{}
+	large := timer.Timer{ReplicationFactor: 2, Callback: timer.Callback{URI: "http://a/b", Opaque: strings.Repeat("o", 50_000)}}
+	if _, err := timers.store(timer.ID{Key: "large"}, large); err != nil {
+		t.Fatal(err)
+	}
+	s := New(Config{Timers: timers, Limits: transport.Limits{MaxBody: 10_000, MaxBodies: 1}})
+	head := "PATCH /timers/large HTTP/1.1\r\nHost: h\r\nContent-Type: " + mergePatch + "\r\nContent-Length: 2\r\n\r\n{}"
+	got, _ := apitest.Send(t, apitest.Dial(t, apitest.Serve(t, s)), head)
+	apitest.WantOverloaded(t, got)
+	if stored, _ := timers.get("large"); stored.Record.State.Version != 1 {
+		t.Errorf("the timer was written: version %d", stored.Record.State.Version)
 	}
 }
 

@@ -34,22 +34,27 @@ type Timers interface {
 	// CreateAll is Create, or CreateOnce, for many timers at once. The timers fail independently. A
 	// Creation with an Err is left unchanged.
 	CreateAll(ctx context.Context, all []timer.Creation)
+	Items
+	Resyncer
+	// Statistics returns what the live timers represent.
+	Statistics(ctx context.Context) (statistics.Sums, error)
+}
+
+// Items is the part of Timers for a timer of a known id.
+type Items interface {
 	// ReplaceIf stores t under id, whether or not the timer exists. If t has a ReplicationFactor of
 	// 0, the factor comes from id or from the stored timer, else the default applies. A factor that
 	// differs from the factor of id or of the stored timer is refused. Additional errors: with a
 	// condition a *timer.ConditionError and timer.ErrUndecided.
 	ReplaceIf(ctx context.Context, id timer.ID, t timer.Timer, cond timer.Condition) (timer.Receipt, error)
-	// Patch changes the stored timer as change says. change reports whether the timer begins anew, and may
-	// be called more than once; its error is returned. Additional errors as for ReplaceIf, and
+	// Patch changes the stored timer as change says. change reports whether the timer begins anew. change may
+	// be called more than once, and not after Patch has returned; the error of change is returned. Additional errors as for ReplaceIf, and
 	// timer.ErrNotFound.
 	Patch(ctx context.Context, id timer.ID, cond timer.Condition, change func(t *timer.Timer) (begins bool, err error)) (timer.Receipt, error)
 	// DeleteIf ends the timer, if there is a timer. Additional errors as for ReplaceIf.
 	DeleteIf(ctx context.Context, id timer.ID, cond timer.Condition) (timer.Receipt, error)
 	// Lookup returns the timer and the timer's state.
 	Lookup(ctx context.Context, id timer.ID) (store.ReadResult, error)
-	Resyncer
-	// Statistics returns what the live timers represent.
-	Statistics(ctx context.Context) (statistics.Sums, error)
 }
 
 // Resyncer is the part of Timers for resynchronisation.
@@ -205,6 +210,10 @@ func (s *Server) patch(c *fiber.Ctx) error {
 	ctx, cancel := operation()
 	defer cancel()
 	receipt, err := s.timers.Patch(ctx, id, cond, func(t *timer.Timer) (begins bool, err error) {
+		// A small patch may be of a large timer.
+		if err := transport.ReserveAnswer(c.Context().Conn(), len(t.Callback.Opaque)); err != nil {
+			return false, err
+		}
 		*t, begins, ignored, err = merge.Apply(t, unknown)
 		return begins, err
 	})

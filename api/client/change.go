@@ -82,7 +82,7 @@ func (c *Change) timing() (members, error) {
 	timing := members{}
 	switch {
 	case c.At != nil && c.At.IsZero():
-		return nil, errors.New("At is the zero time; give Interval instead")
+		return nil, errors.New("the change has the zero time as At; give Interval instead")
 	case c.At != nil && c.Interval != nil:
 		return nil, errors.New("the change has both Interval and At; give one of them")
 	case c.At != nil:

@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"bytes"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,7 +20,7 @@ type Patch struct {
 	begins bool // the patch has timing
 }
 
-// ReadPatch reads the body of a PATCH. Every error is an *timer.InvalidError.
+// ReadPatch reads the body of a PATCH. The patch aliases the body. Every error is an *timer.InvalidError.
 func ReadPatch(body []byte) (Patch, error) {
 	var d Decoder
 	d.readStrictly(body, 0, len(body))
@@ -37,13 +36,11 @@ func ReadPatch(body []byte) (Patch, error) {
 	if err := d.end(); err != nil {
 		return Patch{}, err
 	}
-	p := Patch{value: bytes.Clone(body)}
-	members, err := membersOf(p.value, "")
+	changes, err := membersOf(body, "")
 	if err != nil {
 		return Patch{}, err
 	}
-	p.begins = indexOf(members, "timing", exactly) >= 0
-	return p, nil
+	return Patch{value: body, begins: indexOf(changes, "timing", exactly) >= 0}, nil
 }
 
 // Apply makes the timer that the patch makes of t, and leaves t unchanged. begins reports whether the
@@ -54,7 +51,7 @@ func (p Patch) Apply(t *timer.Timer, unknown Handling) (patched timer.Timer, beg
 	if err != nil {
 		return timer.Timer{}, false, nil, err
 	}
-	merged, err := merge(stored, p.value, "")
+	merged, err := appendMerged(make([]byte, 0, len(stored)+len(p.value)), stored, p.value, "")
 	if err != nil {
 		return timer.Timer{}, false, nil, err
 	}
@@ -83,13 +80,16 @@ type member struct {
 	value jsontext.Value
 }
 
-// merge is MergePatch of RFC 7396, 2, with the members in the order of the target, and with headers found
-// in any case of their names. A null for a member that the target lacks stays, except in headers: the
+// removed reports whether a member of a patch removes the member of the target.
+func (m *member) removed() bool { return m.value.Kind() == jsontext.KindNull }
+
+// appendMerged is MergePatch of RFC 7396, 2, with the members in the order of the target, and with headers
+// found in any case of their names. A null for a member that the target lacks stays, except in headers: the
 // Decoder takes the null for an absent member, and notices a name that is unknown. A name that stands
 // twice in an object of the patch is refused.
-func merge(target, patch jsontext.Value, pointer string) (jsontext.Value, error) {
+func appendMerged(dst []byte, target, patch jsontext.Value, pointer string) ([]byte, error) {
 	if target.Kind() != jsontext.KindBeginObject || patch.Kind() != jsontext.KindBeginObject {
-		return patch, nil
+		return append(dst, patch...), nil
 	}
 	members, err := membersOf(target, pointer)
 	if err != nil {
@@ -103,25 +103,35 @@ func merge(target, patch jsontext.Value, pointer string) (jsontext.Value, error)
 	if inHeaders {
 		same = strings.EqualFold
 	}
-	for i, change := range changes {
-		path := memberPointer(pointer, change.name)
-		if indexOf(changes[:i], change.name, same) >= 0 {
-			return nil, duplicate(path)
-		}
-		at, removed := indexOf(members, change.name, same), change.value.Kind() == jsontext.KindNull
-		switch {
-		case removed && at >= 0:
-			members = slices.Delete(members, at, at+1)
-		case removed && inHeaders:
+	dst = append(dst, '{')
+	for _, m := range members {
+		switch at := indexOf(changes, m.name, same); {
 		case at < 0:
-			members = append(members, change)
-		default:
-			if members[at].value, err = merge(members[at].value, change.value, path); err != nil {
+			dst = append(appendName(dst, m.name), m.value...)
+		case !changes[at].removed():
+			if dst, err = appendMerged(appendName(dst, m.name), m.value, changes[at].value, memberPointer(pointer, m.name)); err != nil {
 				return nil, err
 			}
 		}
 	}
-	return objectOf(members), nil
+	for i, change := range changes {
+		switch {
+		case indexOf(changes[:i], change.name, same) >= 0:
+			return nil, duplicate(memberPointer(pointer, change.name))
+		case inHeaders && change.removed(), indexOf(members, change.name, same) >= 0:
+		default:
+			dst = append(appendName(dst, change.name), change.value...)
+		}
+	}
+	return append(dst, '}'), nil
+}
+
+// appendName begins a member of the object that is being written.
+func appendName(dst []byte, name string) []byte {
+	if dst[len(dst)-1] != '{' {
+		dst = append(dst, ',')
+	}
+	return append(appendString(dst, name), ':')
 }
 
 // memberPointer leads to a member of an object, or to the object if the name is too long to be known.
@@ -158,18 +168,6 @@ func membersOf(object jsontext.Value, pointer string) (members []member, err err
 		if err != nil {
 			return nil, err
 		}
-		members = append(members, member{name, jsontext.Value(object[first:next])})
+		members = append(members, member{name, object[first:next]})
 	}
-}
-
-func objectOf(members []member) jsontext.Value {
-	object := []byte{'{'}
-	for i, m := range members {
-		if i > 0 {
-			object = append(object, ',')
-		}
-		object = append(appendString(object, m.name), ':')
-		object = append(object, m.value...)
-	}
-	return append(object, '}')
 }
