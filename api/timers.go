@@ -157,11 +157,7 @@ func (s *Server) createBatch(c *fiber.Ctx) error {
 }
 
 func (s *Server) replace(c *fiber.Ctx) error {
-	cond, err := readCondition(c)
-	if err != nil {
-		return err
-	}
-	id, err := readID(c)
+	id, cond, err := readTarget(c)
 	if err != nil {
 		return err
 	}
@@ -183,11 +179,7 @@ func (s *Server) replace(c *fiber.Ctx) error {
 const mergePatch = "application/merge-patch+json"
 
 func (s *Server) patch(c *fiber.Ctx) error {
-	cond, err := readCondition(c)
-	if err != nil {
-		return err
-	}
-	id, err := readID(c)
+	id, cond, err := readTarget(c)
 	if err != nil {
 		return err
 	}
@@ -225,11 +217,7 @@ func (s *Server) patch(c *fiber.Ctx) error {
 }
 
 func (s *Server) remove(c *fiber.Ctx) error {
-	cond, err := readCondition(c)
-	if err != nil {
-		return err
-	}
-	id, err := readID(c)
+	id, cond, err := readTarget(c)
 	if err != nil {
 		return err
 	}
@@ -267,6 +255,14 @@ func (s *Server) lookup(c *fiber.Ctx) error {
 		return err
 	}
 	return answerJSON(c, body)
+}
+
+// readTarget reads which timer a write is for, and the condition of the write.
+func readTarget(c *fiber.Ctx) (id timer.ID, cond timer.Condition, err error) {
+	if cond, err = readCondition(c); err == nil {
+		id, err = readID(c)
+	}
+	return id, cond, err
 }
 
 // readID reads the id in the path and copies the id. The key of the id must begin with the prefix of the
