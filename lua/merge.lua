@@ -144,7 +144,7 @@ end
 
 -- Rule "conditions": reports whether the copy is newer than a condition allows. The version and the revision of the write
 -- itself are there if the write was sent before.
-local function passes(condition, new, old)
+local function exceeds(condition, new, old)
   local rev, there = word(new, 'rev'), word(old, 'rev')
   if same_version(new, old) and (rev == '-' or rev == there) then return false end
   local order = compare_versions(string.sub(old, 4, 19), string.sub(condition, 2, 17))
@@ -152,11 +152,16 @@ local function passes(condition, new, old)
   return there ~= '-' and compare_versions(there, string.sub(condition, 19)) > 0
 end
 
+-- Reports whether the write is a PATCH of the version that is there: the PATCH is about the revision alone, whatever the state.
+local function patches(kind, new, old)
+  return (kind == 'amend' or kind == 'onto' and word(new, 'rev') ~= '-') and same_version(new, old) and not ended(old)
+end
+
 -- The status of a refused write; nil if the script carries out the write.
 local function refused(kind, new, old, lease, token)
   local need, make = needs[kind], makes[kind]
   if conditional(token) then
-    if passes(token, new, old) then return 'newer' end
+    if exceeds(token, new, old) then return 'newer' end
     if kind == 'amend' and compare_versions(string.sub(old, 4, 19), string.sub(new, 4, 19)) < 0 then return 'older' end
   elseif token ~= '' and lease ~= token and not fired(lease, token) then return 'lost' end
   if known(kind, new, old) then return 'exists' end
@@ -165,13 +170,14 @@ local function refused(kind, new, old, lease, token)
   local order = compare(new, old)
   if need == 'exact' and (lease ~= '' or mark_of(old) > now_ms) then return 'leased' end
   local revisions = make == 'state' and compare_revisions(new, old) or 0
+  if patches(kind, new, old) then order = 0 end
   if order <= 0 and revisions > 0 then return nil end
   if order < 0 or order == 0 and revisions < 0 then return 'newer' end
   if not make or need == 'exact' and order > 0 then return 'older' end
   if need == 'live' and ended(old) then return 'none' end
   if make == 'nothing' then return not same_version(new, old) and 'older' or nil end
   if need == 'exact' then return nil end
-  if order == 0 then return (ended(new) or make ~= 'state' or same_timer(new, old)) and 'same' or 'conflict' end
+  if order == 0 then return (ended(new) or make ~= 'state' or kind == 'amend' or same_timer(new, old)) and 'same' or 'conflict' end
   if need == 'version' and not same_version(new, old) then return 'older' end
 end
 
@@ -241,7 +247,7 @@ end
 function make.state(kind, key, new, old, look, keep, lease)
   if ended(new) then return make.tombstone(kind, key, new, old, look, keep) end
   local revisions = old and compare_revisions(new, old) or 0
-  if revisions > 0 and compare(new, old) <= 0 then return revise(kind, key, new, old, look, lease) end
+  if revisions > 0 and (compare(new, old) <= 0 or patches(kind, new, old)) then return revise(kind, key, new, old, look, lease) end
   if revisions < 0 then new = with_revision(new, old) end
   local start = start_of(new)
   local score = start + look

@@ -117,10 +117,9 @@ local function settle(i, terms, lease, record)
   local foreign = fired(lease, token)
   if not record or not (lease == token or foreign) then return 'lost ' .. lease end
   if later(record) then return 'lost -' end
-  if revised(lease) then
-    keep_ms = math.max(keep_ms, revised_ms)
-  end
-  local tombstone = outcome == 'done' and foreign == 0 and not revised(lease) and keep_ms > 0 and away == '-' and tombstone_of(record, lease)
+  local patched = revised(lease)
+  if patched then keep_ms = math.max(keep_ms, revised_ms) end
+  local tombstone = outcome == 'done' and foreign == 0 and not patched and keep_ms > 0 and away == '-' and tombstone_of(record, lease)
   if tombstone then
     bury(key, tombstone, keep_ms, tagged)
     return 'ok'

@@ -25,7 +25,7 @@ func askedBugs() []bug {
 		},
 		{
 			Name: "first-owner-takes-any", What: "The first owner takes a write on a condition though a newer version is there.",
-			Edits: []edit{{"passes", "merge.lua", "if order ~= 0 then return order > 0 end", "if order ~= 0 then return false end"}},
+			Edits: []edit{{"exceeds", "merge.lua", "if order ~= 0 then return order > 0 end", "if order ~= 0 then return false end"}},
 			Hints: []hint{{Package: "redisstore", Run: "TestContractMini/1_shards/a_condition_refuses_a_write_onto_a_newer_version"}},
 		},
 		{
@@ -37,6 +37,11 @@ func askedBugs() []bug {
 			Name: "patch-not-asked", What: "A copy calls though another copy has a newer revision.",
 			Edits: []edit{{"(*question).weigh", "", "newest.Lacks(d.State)", "d.State.Compare(newest) > 0"}},
 			Hints: []hint{{Package: "scheduler", Run: "TestACopyAdoptsAPatch"}},
+		},
+		{
+			Name: "missed-patch-stays-missed", What: "The outcome of a pop leaves a copy that has missed a PATCH without the PATCH.",
+			Edits: []edit{{"(*claim).heard", "", ", c.Record.State.Revised(answer.State):", ":"}},
+			Hints: []hint{{Package: "scheduler", Run: "TestAMissedPatchIsRepaired"}},
 		},
 		{
 			Name: "patch-unconditional", What: "The first owner takes a PATCH though another PATCH came after the reading.",

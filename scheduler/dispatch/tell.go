@@ -100,7 +100,7 @@ func (c *claim) heard(from shard.Place, answer *store.Written) {
 	switch {
 	case answer.Err != nil:
 		c.untold(from)
-	case answer.Status == store.WriteNone, answer.Status == store.WriteOlder:
+	case answer.Status == store.WriteNone, answer.Status == store.WriteOlder, c.Record.State.Revised(answer.State):
 		if from.Home {
 			c.lacking = append(c.lacking, from)
 		}

@@ -23,12 +23,17 @@ type Wish struct {
 	Humble   bool          // a newer version stays: the write is not sent again above the newer version
 	Silent   Silent        // shards that the first try leaves out
 	judged   *Present      // of a wish with a condition
-	rev      timer.Version // of a PATCH
-	read     *finding      // of a PATCH: the newest copy, with the timer of the PATCH
+	read     *finding      // of a PATCH: the newest copy, with the timer and the revision of the PATCH
 }
 
 // written are the version and the revision that the wish makes.
-func (w *Wish) written() timer.State { return timer.State{Version: w.Version, Rev: w.rev} }
+func (w *Wish) written() timer.State {
+	state := timer.State{Version: w.Version}
+	if w.read != nil {
+		state.Rev = w.read.Record.State.Rev
+	}
+	return state
+}
 
 // NewWish is a new version of the timer, or the timer's end if t is nil.
 func (k *Keeper) NewWish(id timer.ID, t *timer.Timer) Wish {

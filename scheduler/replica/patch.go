@@ -50,7 +50,7 @@ func (k *Keeper) Revise(read Read, t *timer.Timer) Wish {
 	r.State.Rev = max(k.shards.NextVersion(), r.State.Written().Above(k.shards.NextTag()))
 	return Wish{
 		ID: timer.ID{Key: r.ID.Key, RF: r.ID.RF}, Version: r.State.Version, Timer: &r.Timer, Begun: read.begun,
-		judged: &read.present, rev: r.State.Rev, read: &read.newest,
+		judged: &read.present, read: &read.newest,
 	}
 }
 

@@ -123,10 +123,10 @@ func (sw *sweep) askOwners(ctx context.Context, all []*stray) {
 			case d.Later: // upgraded nodes see to the owner's copy
 				s.stays = s.stays || !s.Home && d.State.Version < s.Record.State.Version
 				f.Record.State = s.Record.State
-			case d.State.Lacks(s.Record.State):
+			case d.State.Compare(s.Record.State) < 0:
 			case d.State.Ended && d.State.Compare(s.over) > 0:
 				s.over = d.State
-			case !s.Home && d.State == s.Record.State:
+			case !s.Home && d.State.Compare(s.Record.State) == 0:
 				s.waits = append(s.waits, f.Place)
 			}
 		}

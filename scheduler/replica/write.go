@@ -287,7 +287,7 @@ func (a *attempt) tally() (v verdict) {
 func (a *attempt) acknowledge(v verdict) timer.Receipt {
 	a.repair(v)
 	r := timer.Receipt{
-		ID: a.ID, Version: max(a.Version, a.rev), Copies: v.copies, Unreached: v.unreached,
+		ID: a.ID, Version: a.written().Written(), Copies: v.copies, Unreached: v.unreached,
 		InFlight: v.firing || v.unheard || v.present && v.missing,
 	}
 	if a.ID.RF == 0 && v.first != nil {
@@ -322,7 +322,7 @@ func (a *attempt) replay(there *store.Written) {
 		id.Hint |= p.Shard.Mask
 	}
 	a.receipt = timer.Receipt{
-		ID: id, Version: there.State.Version, Due: there.Due, Copies: len(homes), Replayed: !a.unanswered || there.State.Version != a.Version,
+		ID: id, Version: there.State.Written(), Due: there.Due, Copies: len(homes), Replayed: !a.unanswered || there.State.Version != a.Version,
 		Over: there.State.Ended,
 	}
 	if a.receipt.Over {

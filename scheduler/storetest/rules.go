@@ -92,10 +92,13 @@ func (s *shard) merge(now time.Time, w *store.Write) store.Written {
 		return answer
 	}
 	order := stateOf(w).Compare(old.state)
+	if patches(w, old) {
+		order = 0
+	}
 	switch {
 	case w.Token != "" && !old.held(w.Token):
 		return old.written(store.WriteLost, now)
-	case w.IfNewest != nil && passes(w, old.state):
+	case w.IfNewest != nil && exceeds(w, old.state):
 		return old.written(store.WriteNewer, now)
 	case w.IfNewest != nil && w.Kind == store.WriteAmend && old.state.Version < w.State.Version:
 		return old.written(store.WriteOlder, now)
@@ -121,7 +124,7 @@ func (s *shard) merge(now time.Time, w *store.Write) store.Written {
 	case w.Kind == store.WriteDrop:
 		delete(s.entries, w.Key)
 		return old.written(store.WriteStored, now)
-	case order == 0 && specified(w.Kind) && !says(w, old):
+	case order == 0 && specified(w.Kind) && w.Kind != store.WriteAmend && !says(w, old):
 		return old.written(store.WriteConflict, now)
 	case order == 0:
 		if w.Kind == store.WriteGone {
@@ -137,9 +140,9 @@ func (s *shard) merge(now time.Time, w *store.Write) store.Written {
 	return s.become(now, w, old)
 }
 
-// passes is rule "conditions": reports whether a copy is newer than the write's condition allows. What the write
+// exceeds is rule "conditions": reports whether a copy is newer than the write's condition allows. What the write
 // itself has made is there if the write was sent before.
-func passes(w *store.Write, old timer.State) bool {
+func exceeds(w *store.Write, old timer.State) bool {
 	if old.Version == w.State.Version && (w.State.Rev == 0 || w.State.Rev == old.Rev) {
 		return false
 	}
@@ -147,6 +150,12 @@ func passes(w *store.Write, old timer.State) bool {
 		return old.Version > w.IfNewest.Version
 	}
 	return old.Rev > w.IfNewest.Rev
+}
+
+// patches reports whether a write is a PATCH of the version that is there: about the revision alone, whatever the state.
+func patches(w *store.Write, old *entry) bool {
+	patch := w.Kind == store.WriteAmend || w.Kind == store.WriteOnto && w.State.Rev != 0
+	return patch && w.State.Version == old.state.Version && !old.state.Ended
 }
 
 // revise is rule "a patch is a revision": the copy gets the revision, and what a PATCH may change.

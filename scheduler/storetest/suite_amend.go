@@ -26,6 +26,8 @@ func amendCases() map[string]func(*rig) {
 			r.amend(amendment("k", 1, 3).If(newest(1)))
 			r.refusesAmend(amendment("k", 1, 3).If(newest(1)), store.WriteSame)
 			r.refusesAmend(amendment("k", 1, 2), store.WriteNewer)
+			r.toldStored(outcome(store.WriteNext, "k", 1, 2, 0))
+			r.refusesAmend(amendment("k", 1, 3).If(newest(1)), store.WriteSame)
 			if rev := r.live("k").Record.State.Rev; rev != version(3) {
 				r.Errorf("revision %v, want the newest", rev)
 			}
@@ -161,13 +163,16 @@ func checkAmendUnderCallback(r *rig) {
 	if w.Status != store.WriteStored || w.Firing < far-time.Minute || w.State.Attempt != 1 {
 		r.Errorf("amend answered %+v, want stored, firing, and the attempt that was counted", w)
 	}
+	further := amendment("k", 1, 3) // read from a copy that has heard of the outcome
+	further.State.Seq = 2
+	r.amend(further)
 	if renewed := r.pass(c, 1000, terms(far, far)); renewed.State.Seq != f.State.Seq || renewed.State.Attempt != 1 {
 		r.Errorf("the renewed fence has %+v, want %+v", renewed.State, f.State)
 	}
 	if settled := r.settle(c, store.Settlement{Outcome: store.OutcomeNext}); !settled.Accepted {
 		r.Errorf("the outcome was answered %+v", settled)
 	}
-	if got := r.live("k").Record; got.State != (timer.State{Version: version(1), Seq: f.State.Seq + 1, Rev: version(2)}) || got.Timer.Callback.URI != amended {
+	if got := r.live("k").Record; got.State != (timer.State{Version: version(1), Seq: f.State.Seq + 1, Rev: version(3)}) || got.Timer.Callback.URI != amended {
 		r.Errorf("after the outcome the copy has %+v", got)
 	}
 }

@@ -21,6 +21,8 @@ const maxRetryAfter = time.Hour
 //   - Cut links, lost answers and lost data: in addition the hold time and 1 s, since an outcome could not be
 //     propagated, or is forgotten.
 //   - Faults of the shard that nodes ask about a one-copy timer, beside the owner (witness): the silence and 0.5 s.
+//   - Faults of shards and links, for a timer with a longer timeout: the time by which the timeout is longer. The shards
+//     are asked, and the pop is left to other nodes, for so much longer.
 //   - The delays that the faults themselves name (LateMs), and all jumps of an owner's clock since the write.
 //
 // A shard whose clock was put back is quiet (quietUntil), so a callback may come until the next poll after the quiet.
@@ -102,6 +104,9 @@ func (r *run) allowanceUntil(w *write, from, due, until time.Duration) time.Dura
 		}
 	}
 	sum := waiting + underWay + links + named
+	if links > 0 || len(shards) > 0 {
+		sum += max(w.limit-r.h.Header.limit(), 0)
+	}
 	if waiting+underWay > 0 {
 		sum += r.apart(w, from, until)
 	}

@@ -115,6 +115,10 @@ func (h *hand) tell() {
 		h.add(&next, "outcome to S%d: no copy", o)
 		return
 	}
+	if c := &h.now.Copies[o]; w.kind == live && c.Kind == live && c.Version == w.version && c.Rev < w.rev && h.owner(o) {
+		own.Missing |= 1 << o
+		w.rev = c.Rev
+	}
 	changed := next.merge(h.sc, o, w)
 	h.add(&next, "outcome (%s) to S%d: %v", &w, o, changed)
 	if h.mayLose() {
