@@ -146,7 +146,7 @@ func (r *run) segments(t *timer) [][]porcupine.Operation {
 		case op.Kind == Get && (op.Outcome != OK || unlit):
 			continue
 		case unlit, op.writes() && r.overruled(t, op):
-			to = never
+			to, s.maybe = never, true
 		}
 		o := porcupine.Operation{ClientId: i, Input: s, Call: int64(from), Return: int64(to)}
 		if current = append(current, o); to == never {

@@ -65,6 +65,20 @@ func TestPatches(t *testing.T) {
 			b.patch("k2", "/2", "/2c", 2800)
 			b.get("k2", 2900, "/2c", 3)
 		}, only(NoneAfterAnswer, Linearizable)},
+		{"three PATCHes, the first while too few shards answer", func(b *book) {
+			b.patch("k5", "/5", "/5b", 2600)
+			b.patch("k5", "/5b", "/5c", 20_000)
+			b.patch("k5", "/5c", "/5d", 50_000)
+			b.get("k5", 60_000, "/5d", 1)
+			b.owned("k5", "a", "b")
+			for _, shard := range []string{"a", "b"} {
+				b.fault(ShardAway, shard, 2500, 2700)
+				b.fault(ShardAway, shard, 30_000, 30_200)
+			}
+			for i := range b.Copies {
+				b.Copies[i].URL, b.Copies[i].BodyHash = "/5d", "body of /5d"
+			}
+		}, nil},
 		{"a PATCH that has read nothing", func(b *book) {
 			op := b.patch("k2", "/2", "/2b", 2600)
 			op.Base, op.Outcome, op.Status, op.Answer = nil, Unknown, 503, nil

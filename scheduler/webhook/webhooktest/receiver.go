@@ -175,6 +175,7 @@ func (r *Receiver) answer(w http.ResponseWriter, req *http.Request, number int, 
 		r.mu.Lock()
 		r.calls[number-1].Left = true
 		r.mu.Unlock()
+		panic(http.ErrAbortHandler) // an answer at the same instant might still be heard
 	}
 	if a.Hang || a.Drop {
 		panic(http.ErrAbortHandler) // the server's way to close a connection without an answer
