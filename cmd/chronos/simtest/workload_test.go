@@ -158,7 +158,7 @@ func (cl *client) asked(t timer.Timer) *history.Asked {
 // request is a write of a client, and the record of the write.
 type request struct {
 	history.Operation
-	id timer.ID // of an existing timer
+	id timer.ID                                                                               // of an existing timer
 	do func(context.Context, *scheduler.Scheduler, *history.Operation) (timer.Receipt, error) // notes what a PATCH has read
 }
 
@@ -166,7 +166,9 @@ func (cl *client) create(ctx context.Context) {
 	t := cl.draw()
 	receipt, ok := cl.write(ctx, request{
 		Operation: history.Operation{Kind: history.Create, Timer: cl.asked(t)},
-		do:        func(ctx context.Context, s *scheduler.Scheduler, _ *history.Operation) (timer.Receipt, error) { return s.Create(ctx, t) },
+		do: func(ctx context.Context, s *scheduler.Scheduler, _ *history.Operation) (timer.Receipt, error) {
+			return s.Create(ctx, t)
+		},
 	})
 	if ok {
 		cl.made = append(cl.made, receipt.ID)
