@@ -5,7 +5,7 @@ func recordBugs() []bug {
 	return []bug{
 		{
 			Name: "merge-onto-newer", What: "A write replaces a copy that is newer than the write.",
-			Edits: []edit{{"refused", "merge.lua", "  if order < 0 then return 'newer' end\n", ""}},
+			Edits: []edit{{"refused", "merge.lua", "if order < 0 or order == 0 and revisions < 0 then return", "if order == 0 and revisions < 0 then return"}},
 			Hints: []hint{{Package: "redisstore", Run: "TestContractMini/1_shards/newer_wins"}},
 		},
 		{
@@ -28,7 +28,7 @@ func recordBugs() []bug {
 		},
 		{
 			Name: "write-keeps-the-lease", What: "A client's write leaves the lease, so the outcome of the old version settles the new version.",
-			Edits: []edit{{"merge", "merge.lua", "  if lease then freed[#freed + 1] = key end\n", ""}},
+			Edits: []edit{{"merge", "merge.lua", "  if lease and not lease_stays then freed[#freed + 1] = key end\n", ""}},
 			Hints: []hint{{Package: "redisstore", Run: "TestContractMini/1_shards/a_(delete|replace)_ends_a_lease"}},
 		},
 		{
@@ -40,7 +40,7 @@ func recordBugs() []bug {
 		},
 		{
 			Name: "leave-any-state", What: "The sweep removes a copy that has changed since the sweep read it.",
-			Edits: []edit{{"refused", "merge.lua", "  if order < 0 then return 'newer' end\n  if not make or need == 'exact' and order > 0 then", "  if order < 0 and need ~= 'exact' then return 'newer' end\n  if not make then"}},
+			Edits: []edit{{"refused", "merge.lua", "  if order < 0 or order == 0 and revisions < 0 then return 'newer' end\n  if not make or need == 'exact' and order > 0 then", "  if order < 0 and need ~= 'exact' then return 'newer' end\n  if not make then"}},
 			Hints: []hint{{Package: "redisstore", Run: "TestLeaveRemovesExactlyWhatWasRead", Own: true}},
 		},
 		{
