@@ -4,12 +4,12 @@
 -- ARGV:
 -- ITEM:    key state rank_from
 --          (state: the begin of a record, up to the attempt, and the revision behind a space; tombstones of the same version do
---          not differ. rank_from: a live
---          copy of the same state also differs if the rank is rank_from or higher; "-" for no such bound)
+--          not differ. rank_from: a live copy of the same state also differs if the rank is rank_from or higher; "-" for no
+--          such bound)
 -- Returns: now_us, then for each item that differs or is firing: "index firing_ms look_in_ms head" (index: the item's number,
 --          from 0; firing_ms: how long the firing mark lasts, 0 without a mark; look_in_ms: time until the lease ends or
---          the copy is due, at least 0; head: the record's head, and the word rev), "index missing" without a readable copy, or "index later version"
---          for a record of a later format
+--          the copy is due, at least 0; head: the record's head, and the word rev), "index missing" without a readable copy, or
+--          "index later version" for a record of a later format
 -- Cost:    O(items), and O(log n) for each reported copy
 -- Twice:   safe: reads
 local due, timers, leases

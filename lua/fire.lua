@@ -37,7 +37,7 @@ local function note(key, token, foreign, seq, attempt, left, expired, lease)
   elseif foreign > 0 then
     marks = ' ' .. int(foreign) .. ' ' .. int(math.max(mark_ms, foreign + 1)) .. ' '
   end
-  if revised(lease) then marks = ' 0' .. string.sub(marks, 2) end
+  if revised(lease, token) then marks = ' 0' .. string.sub(marks, 2) end
   local text = token .. marks .. seq .. ' ' .. attempt .. ' ' .. left
   scores[n + 1], scores[n + 2] = next_look, key
   notes[n + 1], notes[n + 2] = key, text

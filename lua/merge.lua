@@ -2,10 +2,9 @@
 -- Does:    changes copies as the items say, by the table of kinds below: a kind says which copy the write needs, and what the
 --          write makes of the copy. A newer copy stays. A body hash and a firing mark that has not passed are kept. A new
 --          tombstone keeps the away of the old tombstone. Every stored write ends the lease; adding names to away does not, and neither
---          does a new revision of a copy that has fired. An item
---          with a token does nothing unless the lease has the token. An item with a condition does nothing where the copy
---          is newer than the condition allows. The script corrects the sums of tags for live copies of rank 0, and the
---          number of tombstones.
+--          does a new revision of a copy that has fired. An item with a token does nothing unless the lease has the token. An
+--          item with a condition does nothing where the copy is newer than the condition allows. The script corrects the sums of
+--          tags for live copies of rank 0, and the number of tombstones.
 -- KEYS:    due timers leases tags
 -- ARGV:    not_after_ms
 -- ITEM:    kind key head rest start_ms look_ms keep_ms token
@@ -14,9 +13,9 @@
 --          from the pop; for a tombstone, for again, and for live and rank of a state with attempts, from now; empty to keep
 --          the score. keep_ms: the life of a tombstone with a body hash, if longer. token: the token of a leased write; or "<version
 --          rev", the newest version that the copy may have, and the newest revision of that version; or empty)
--- Returns: now_us, then for each item "status firing_ms hash head" (hash, head and word rev of the copy that is there now, or was removed;
---          firing_ms: how long a callback of an earlier state may still start), or "none" alone if the needed copy is
---          missing; status stored, made (stored where no copy was), same, newer, older (the copy is too old for the
+-- Returns: now_us, then for each item "status firing_ms hash head" (hash, head and word rev of the copy that is there now, or
+--          was removed; firing_ms: how long a callback of an earlier state may still start), or "none" alone if the needed
+--          copy is missing; status stored, made (stored where no copy was), same, newer, older (the copy is too old for the
 --          write), conflict (the same state, another timer), factor (a live timer has another rf), exists (a create was made
 --          before), leased (a lease or a firing mark lasts), lost (the lease does not have the token), none (a tombstone is
 --          there); "later" alone for a record of a later format; after not_after_ms: now_us, "late"
@@ -229,7 +228,7 @@ end
 local function revise(kind, key, new, old, look, lease)
   local is, score = with_revision(old, new), nil
   local fenced = lease and fence_noted(lease)
-  if fenced and not revised(lease) then
+  if fenced and not revised(lease, string.match(lease, '^%S+')) then
     local n = #revised_leases
     revised_leases[n + 1], revised_leases[n + 2] = key, (string.gsub(lease, ' ', ' 0', 1))
   elseif lease and not fenced then

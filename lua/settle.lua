@@ -117,7 +117,7 @@ local function settle(i, terms, lease, record)
   local foreign = fired(lease, token)
   if not record or not (lease == token or foreign) then return 'lost ' .. lease end
   if later(record) then return 'lost -' end
-  local patched = revised(lease)
+  local patched = revised(lease, token)
   if patched then keep_ms = math.max(keep_ms, revised_ms) end
   local tombstone = outcome == 'done' and foreign == 0 and not patched and keep_ms > 0 and away == '-' and tombstone_of(record, lease)
   if tombstone then

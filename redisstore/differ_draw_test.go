@@ -32,33 +32,32 @@ func (d *differ) whole(what string) time.Duration {
 // kinds of bits.
 func (d *differ) version(key string) timer.Version {
 	stored := d.stored(key).Version
-	switch draw(d, "version", "above", "above", "above", "same", "by tag", "below", "any") {
-	case "above":
-		return stored + 1<<16
-	case "same":
-		return stored
-	case "by tag":
-		return stored + 1
-	case "below":
-		return stored - min(stored, 1<<16)
+	if where := draw(d, "version", "above", "above", "above", "same", "by tag", "below", "any"); where != "any" {
+		return beside(stored, where)
 	}
 	return timer.VersionAt(time.UnixMilli(draw(d, "ms", int64(0x99a), 0x99f, 0x9a0, 0xa00)), draw(d, "tag", uint16(9), 0xa, 0xaa, 0xff))
 }
 
 // rev is near the stored timer's revision; 0 for none.
 func (d *differ) rev(key string) timer.Version {
-	stored := d.stored(key).Rev
-	switch draw(d, "revision", "none", "same", "above", "by tag", "below") {
+	where := draw(d, "revision", "none", "same", "above", "by tag", "below")
+	if where == "none" {
+		return 0
+	}
+	return beside(d.stored(key).Rev, where)
+}
+
+// beside is a version near another version.
+func beside(stored timer.Version, where string) timer.Version {
+	switch where {
 	case "above":
 		return stored + 1<<16
-	case "same":
-		return stored
 	case "by tag":
 		return stored + 1
 	case "below":
 		return stored - min(stored, 1<<16)
 	}
-	return 0
+	return stored
 }
 
 // stored is the model's state of a timer or of the timer's tombstone.

@@ -24,6 +24,7 @@ func (k *Keeper) Judge(ctx context.Context, id timer.ID, cond timer.Condition) (
 	return found, err
 }
 
+// judge is Judge, with the copies that were read.
 func (k *Keeper) judge(ctx context.Context, id timer.ID, cond timer.Condition) (c comparison, found Present, err error) {
 	if err := k.store.Writable(); err != nil {
 		return c, found, err

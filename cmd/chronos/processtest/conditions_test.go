@@ -16,9 +16,7 @@ import (
 // Redis instances stand still and are killed. Of all writes on one version at most one succeeds.
 func TestOneOfManyWritesOnAConditionIsCarriedOut(t *testing.T) {
 	t.Parallel()
-	redis := []*testkit.Redis{testkit.StartRedis(t, "--appendfsync", "always"), testkit.StartRedis(t, "--appendfsync", "always"), testkit.StartRedis(t, "--appendfsync", "always")}
-	shards := redis[0].URL + ",b=" + redis[1].URL + ",c=" + redis[2].URL
-	nodes := []*nodeProcess{startNode(t, shards), startNode(t, shards)}
+	redis, nodes := threeRedisTwoNodes(t)
 	asked := client.Timer{Interval: time.Hour, URI: "http://127.0.0.1:9/"}
 	var mu sync.Mutex
 	won := map[string]string{} // the ETag that followed, by the ETag that was asked for
@@ -72,6 +70,16 @@ func TestOneOfManyWritesOnAConditionIsCarriedOut(t *testing.T) {
 	if len(won) < 100 || refused < 20 || undecided == 0 {
 		t.Error("too few of one kind for a test")
 	}
+}
+
+// threeRedisTwoNodes starts Redis instances that lose nothing when they are killed, and nodes that use them.
+func threeRedisTwoNodes(t *testing.T) (redis []*testkit.Redis, nodes []*nodeProcess) {
+	t.Helper()
+	for range 3 {
+		redis = append(redis, testkit.StartRedis(t, "--appendfsync", "always"))
+	}
+	shards := redis[0].URL + ",b=" + redis[1].URL + ",c=" + redis[2].URL
+	return redis, []*nodeProcess{startNode(t, shards), startNode(t, shards)}
 }
 
 // stopAndKill has Redis instances stand still and be killed in turn, for some seconds.

@@ -16,9 +16,7 @@ import (
 // still and are killed. Each header has the value that was acknowledged last, or a later value without an answer.
 func TestNoPatchIsLost(t *testing.T) {
 	t.Parallel()
-	redis := []*testkit.Redis{testkit.StartRedis(t, "--appendfsync", "always"), testkit.StartRedis(t, "--appendfsync", "always"), testkit.StartRedis(t, "--appendfsync", "always")}
-	shards := redis[0].URL + ",b=" + redis[1].URL + ",c=" + redis[2].URL
-	nodes := []*nodeProcess{startNode(t, shards), startNode(t, shards)}
+	redis, nodes := threeRedisTwoNodes(t)
 	const timers = 3
 	asked := client.Timer{Interval: time.Hour, URI: "http://127.0.0.1:9/"}
 	for n := range timers {
