@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -156,5 +157,41 @@ func TestMembersOfTheSecondFormat(t *testing.T) {
 			t.Fatal(got.Err)
 		}
 		want("the end", "1T")
+	})
+}
+
+// A record with a revision has the second format, since a node that knows only the first format can't read the revision.
+// The record keeps the format with each further state.
+func TestARevisionHasTheSecondFormat(t *testing.T) {
+	t.Parallel()
+	onBothRedis(t, func(t *testing.T, shard *testRedis, s *Store) {
+		key := s.keysOf("a", 3, 1)[0]
+		to := store.Target{Shard: "a", Key: key, RF: 1}
+		asked := &timer.Timer{Interval: time.Hour, RepeatFor: 9 * time.Hour, ReplicationFactor: 1, Callback: timer.Callback{URI: "http://receiver.example/"}}
+		read := store.Record{State: timer.State{Version: 5, Seq: 1}, Timer: *asked}
+		further := read
+		further.State.Seq = 4
+		patched := read
+		patched.State.Rev = 7
+		for _, c := range []struct {
+			name  string
+			write store.Write
+			want  string
+		}{
+			{"a create", store.Put(to, store.Creation{Version: 5, Timer: asked, DueIn: time.Hour}, 0), "1L"},
+			{"a PATCH", store.Amend(to, &patched, store.Times{DueIn: time.Hour}), "2L"},
+			{"a next pop", store.Next(to, timer.State{Version: 5, Seq: 2}, 0, store.Failure{}), "2L"},
+			{"a retry", store.Again(to, timer.State{Version: 5, Seq: 2, Attempt: 1}, time.Second, store.Failure{Node: "n", Reason: "x"}), "2L"},
+			{"a copy of a state without the revision", store.Copy(to, &further, store.Times{DueIn: 4 * time.Hour}), "2L"},
+			{"a replacement", store.Put(to, store.Creation{Version: 9, Timer: asked, DueIn: time.Hour}, 0), "1L"},
+		} {
+			if got := s.Merge(t.Context(), []store.Write{c.write})[0]; got.Err != nil || got.Status != store.WriteStored {
+				t.Fatalf("%s: %+v", c.name, got)
+			}
+			text := shard.client.HGet(t.Context(), s.keys[3].timers, key).Val()
+			if revised := strings.Contains(text, " rev=0000000000000007 "); text[:2] != c.want || revised != (c.want == "2L") {
+				t.Errorf("after %s the record is %q, want %s…", c.name, text, c.want)
+			}
+		}
 	})
 }
