@@ -48,7 +48,7 @@ func (s *state) noteSend(sc *Scenario, t *task) Violation {
 func (s *state) checkSend(sc *Scenario, t *task) Violation {
 	place := t.Version*8 + t.Pop
 	switch {
-	case s.Now < s.due(sc, t.Version, t.Pop, 0):
+	case s.Now < s.due(sc, t.Version, t.Pop, 0) && !s.asked(sc, t):
 		return Early // promise 2
 	case t.Version > 1 && s.op(sc, t.Version).Answer == unmet:
 		return Unwanted
@@ -94,7 +94,7 @@ func (s *state) replaced(sc *Scenario, t *task, answer, after int8) *operation {
 // unreplaced reports whether no write may have replaced the version of the start.
 func (s *state) unreplaced(sc *Scenario) bool {
 	for i := range s.Ops {
-		if s.Ops[i].Phase != notBegun && sc.write(i) != Patch {
+		if s.Ops[i].Phase != notBegun && sc.write(i).replaces() {
 			return false
 		}
 	}
@@ -104,10 +104,10 @@ func (s *state) unreplaced(sc *Scenario) bool {
 // last is the write of the newest version, if the write was acknowledged.
 func (s *state) last(sc *Scenario) (Op, *operation) {
 	op, i := &s.Ops[0], 0
-	if sc.Op == Patch || s.Ops[1].Version > op.Version && sc.Second != Patch || s.Ops[1].After && s.Ops[1].Answer != refused {
+	if !sc.Op.replaces() || s.Ops[1].Version > op.Version && sc.Second.replaces() || s.Ops[1].After && s.Ops[1].Answer != refused {
 		op, i = &s.Ops[1], 1
 	}
-	if sc.write(i) != Patch && (op.Answer == clean || op.Answer == inFlight) {
+	if sc.write(i).replaces() && (op.Answer == clean || op.Answer == inFlight) {
 		return sc.write(i), op
 	}
 	return NoOp, nil
@@ -116,7 +116,7 @@ func (s *state) last(sc *Scenario) (Op, *operation) {
 // checkSuccess judges a callback that succeeds.
 func (s *state) checkSuccess(sc *Scenario, t *task) Violation {
 	switch {
-	case s.Succeeded&sc.bit(t.Version, t.Pop) == 0:
+	case s.Succeeded&sc.bit(t.Version, t.Pop) == 0 && s.Succeeded&s.delayedFrom(sc, t) == 0:
 		return ""
 	case s.Budget == sc.Budget:
 		return Needless
@@ -149,8 +149,11 @@ func (s *state) checkLate(sc *Scenario) Violation {
 			}
 		}
 	}
+	if s.forgotten(sc) {
+		return Late
+	}
 	last, op := s.last(sc)
-	if last == Put && s.Called&sc.bit(op.Version, 1) == 0 && s.Now > s.due(sc, op.Version, 1, 0)+sc.Bound {
+	if (last == Put || last == Delay) && s.Called&sc.bit(op.Version, 1) == 0 && s.Now > s.due(sc, op.Version, 1, 0)+sc.Bound {
 		return Late
 	}
 	return ""
@@ -166,7 +169,7 @@ func (s *state) checkEnd(sc *Scenario) Violation {
 		}
 	}
 	last, op := s.last(sc)
-	if last == Put && s.Succeeded&sc.bit(op.Version, 1) == 0 && s.Letters[1] == 0 {
+	if (last == Put || last == Delay) && s.Succeeded&sc.bit(op.Version, 1) == 0 && s.Letters[1] == 0 {
 		return Missed
 	}
 	for shard := range sc.Shards {
@@ -192,7 +195,7 @@ func (s *state) checkMet(sc *Scenario, i int) Violation {
 	}
 	older := op.Base < other.Version || op.Base == other.Version && op.BaseRev < other.Rev
 	same := op.Base == other.Base && op.BaseRev == other.BaseRev
-	if op.Rev > 0 && succeeded && (same || older && other.AnsweredAt < op.Began) {
+	if op.Rev > 0 && succeeded && sc.write(1-i) != Fire && (same || older && other.AnsweredAt < op.Began) {
 		return Unmet
 	}
 	return ""

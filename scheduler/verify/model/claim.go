@@ -10,9 +10,16 @@ func (x *stepper) claim(n, shard int8) {
 		return
 	}
 	next := *x.now
+	since := int8(0)
+	if c.Score < x.now.due(x.sc, c.Version, c.Pop, 0) {
+		since = c.Score
+	}
 	own := &next.Copies[shard]
 	own.Token, own.Fired, own.Score = firstToken+n, false, x.now.Now+grace+x.sc.Variants.AskAhead
 	next.Tasks[n][shard] = task{Phase: held, Version: c.Version, Pop: c.Pop, Attempt: c.Attempt, Rank: c.Rank, Epoch: epoch, Rev: c.Rev}
+	if t := &next.Tasks[n][shard]; x.sc.fires() {
+		t.Since, t.Again = since, c.Attempt > 0
+	}
 	over := ""
 	if c.Token != noToken {
 		over = " (the lease has ended)"

@@ -21,7 +21,7 @@ func (x *stepper) begin(n int8) {
 		op.Version = int8(3 - i)
 		op.After = i == 1 && x.now.Ops[0].Phase == answered
 	}
-	if x.sc.write(i) == Patch {
+	if kind := x.sc.write(i); kind == Patch || kind == Fire {
 		op.Version = 0
 	}
 	x.maybe(&next, "%s v%d begins through N%d", x.sc.write(i), op.Version, n)
@@ -36,6 +36,10 @@ func (o Op) String() string {
 		return "PUT"
 	case Patch:
 		return "PATCH"
+	case Fire:
+		return "FIRE"
+	case Delay:
+		return "DELAY"
 	default:
 		return "no operation"
 	}
@@ -56,7 +60,12 @@ func (x *stepper) client(i int) {
 	if !x.now.awake(op.Node) {
 		return
 	}
-	if (x.sc.asks(i) || x.sc.write(i) == Patch) && x.condition(i) {
+	kind := x.sc.write(i)
+	if kind == Fire {
+		x.hasten(i)
+		return
+	}
+	if (x.sc.asks(i) || kind == Patch || kind == Delay) && x.condition(i) {
 		return
 	}
 	whole := true
@@ -142,7 +151,7 @@ func (s *state) wanted(sc *Scenario, i int, shard int8) written {
 		return written{
 			kind: live, version: op.Version, pop: 1, score: s.due(sc, op.Version, 1, rank), rev: op.Rev, rank: rank, why: asPatch, epoch: op.Epoch,
 		}
-	case Put:
+	case Put, Delay:
 		return written{kind: live, version: op.Version, pop: 1, score: s.due(sc, op.Version, 1, rank), rank: rank, epoch: op.Epoch}
 	default:
 		return written{kind: tombstone, version: op.Version, score: forever, rank: rank, why: asDelete, epoch: op.Epoch}

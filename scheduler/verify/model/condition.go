@@ -22,6 +22,10 @@ func (x *stepper) condition(i int) bool {
 		x.base(i)
 		return true
 	}
+	if x.sc.write(i) == Delay && (op.Over || op.Base == 0 || op.Busy) {
+		x.refuse(i, unmet, "404, or a callback is under way")
+		return true
+	}
 	x.decide(i)
 	return true
 }
@@ -32,15 +36,18 @@ func (x *stepper) read(i int, shard int8) {
 	switch {
 	case !x.now.reach(op.Node, shard) && x.sc.Rules.AllAsked:
 		x.refuse(i, refused, "503, an owner does not answer")
-	case x.sc.write(i) == Patch && c.Kind == absent && x.now.reach(op.Node, shard) && x.sc.Rules.PatchWhole:
+	case (x.sc.write(i) == Patch || x.sc.write(i) == Delay) && c.Kind == absent && x.now.reach(op.Node, shard) && x.sc.Rules.PatchWhole:
 		x.refuse(i, refused, "503, an owner has no copy")
 	case x.now.reach(op.Node, shard) && x.sc.asks(i) && c.Kind != absent && (c.Version > 1 || c.Rev > 0):
 		x.refuse(i, unmet, "412")
 	default:
 		next := *x.now
 		next.Ops[i].Read |= 1 << shard
-		if x.sc.write(i) == Patch && x.now.reach(op.Node, shard) {
+		if kind := x.sc.write(i); (kind == Patch || kind == Delay) && x.now.reach(op.Node, shard) {
 			next.Ops[i].readBase(c)
+			if kind == Delay {
+				next.Ops[i].readPop(c)
+			}
 		}
 		x.urgent(&next, "%s v%d asks S%d for the version", x.sc.write(i), op.Version, shard)
 	}
@@ -58,6 +65,12 @@ func (x *stepper) decide(i int) {
 		switch {
 		case x.sc.Rules.FirstDecides && (!x.now.reach(op.Node, first) || lost):
 			x.refuse(i, refused, "503, the first owner does not decide")
+		case x.sc.write(i) == Delay && x.sc.Rules.DelayExact && (!op.aimsAt(c) || c.Rev != op.BaseRev):
+			x.refuse(i, unmet, "not decided, the first owner has another state")
+		case x.sc.write(i) == Delay && (c.Kind != live || c.Version != op.Base || c.Rev != op.BaseRev):
+			x.refuse(i, unmet, "not decided, another version")
+		case x.sc.write(i) == Delay:
+			x.send(i, first)
 		case x.sc.Rules.FirstDecides && op.Rev == 0 && c.Kind != absent && (c.Version > 1 || c.Rev > 0):
 			x.refuse(i, unmet, "412 by the first owner")
 		case x.sc.Rules.FirstDecides && op.Rev > 0 && (c.Kind == absent || c.Version < op.Base):

@@ -20,6 +20,8 @@
 //	state.go, merge.go         the state, and what a shard does with a write
 //	step.go                    what may happen next, from the files below
 //	create.go, client.go       a client's POST; a client's PUT and DELETE
+//	condition.go, patch.go     a write on a condition; a PATCH
+//	hasten.go                  a fire and a delay
 //	overtaken.go               a write that meets a newer write
 //	late.go, repair.go         a write that arrives late; a write that missed an owner
 //	claim.go, take.go, ask.go  claim; yield to better copies; compare, fence and send

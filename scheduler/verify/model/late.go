@@ -43,6 +43,10 @@ func (s *state) arrive(sc *Scenario, i int) {
 	b, epoch := s.Delayed[i], s.Ops[i].Epoch
 	s.Delayed[i] = delayed{}
 	switch {
+	case b.Hastens:
+		if !sc.Rules.NotAfter || s.Now <= b.NotAfter {
+			s.hasten(sc, i, b.Shard)
+		}
 	case b.Delete != 0:
 		s.merge(sc, b.Shard, written{kind: tombstone, version: b.Version, score: forever, rank: b.Rank, why: asDelete, epoch: epoch})
 	case b.Rev > 0 && (!sc.Rules.NotAfter || s.Now <= b.NotAfter):

@@ -18,6 +18,7 @@ type written struct {
 	why                         why
 	epoch                       int8 // what the writer knows of the change
 	rev                         int8
+	hastened, again             bool // an end: the pop was hastened, or came by a retry
 }
 
 func (w *written) order() int { return order(w.kind, w.version, w.pop, w.attempt) }
@@ -101,6 +102,8 @@ func (s *state) youngEnd(sc *Scenario, w *written) int8 {
 	case sc.Variants.OutKept && sc.Change == GivesUp && w.epoch >= counting:
 		return forever
 	case w.rev > 0 && sc.Rules.YoungEnds && s.Now < s.revised(w.rev).Began+youngFor:
+		return s.Now + youngLife
+	case w.hastened && sc.Rules.HastenedEnds, w.again && sc.Rules.RetriedEnds:
 		return s.Now + youngLife
 	case sc.pops(version) > 1 && sc.Rules.RecurringEnds:
 		return s.Now + youngLife

@@ -111,7 +111,7 @@ var states = map[string]int{
 
 // TestAllRules walks the protocol with every rule on: nothing may break.
 func TestAllRules(t *testing.T) {
-	for _, s := range slices.Concat(recurring(), threeCopies(), creates(), tombstones(), letters(), twoWrites(), conditions(), patches(), changes()) {
+	for _, s := range slices.Concat(recurring(), threeCopies(), creates(), tombstones(), letters(), twoWrites(), conditions(), patches(), hastenings(), changes()) {
 		t.Run(s.name, func(t *testing.T) {
 			if s.full && !*full {
 				return

@@ -53,7 +53,8 @@ func (h *hand) letter() {
 // outcome is the state for the copy of this rank (rule "tell every copy the outcome").
 func (h *hand) outcome(rank int8) written {
 	last := h.task.Pop >= h.sc.pops(h.task.Version)
-	w := written{kind: live, version: h.task.Version, pop: h.task.Pop, rank: rank, why: asOutcome, epoch: h.task.Epoch, rev: h.task.Rev}
+	w := written{kind: live, version: h.task.Version, pop: h.task.Pop, rank: rank, why: asOutcome, epoch: h.task.Epoch, rev: h.task.Rev,
+		hastened: h.task.Since > 0, again: h.task.Again}
 	retry := h.now.Now + h.sc.Retry
 	switch {
 	case h.task.Outcome == failed && (last || retry < h.now.due(h.sc, h.task.Version, h.task.Pop+1, 0)):

@@ -112,6 +112,22 @@ type Rules struct {
 	// PatchedEnds (rule "done removes only its predecessor"): a done leaves a tombstone on a copy that
 	// got another revision since the claim.
 	PatchedEnds bool
+	// HastenExact (rule "fire now"): a FIRE hastens a copy only in exactly the state that was read.
+	HastenExact bool
+	// BestDecides (rule "fire now"): the copy of the best rank that answers decides about a FIRE, before any
+	// other copy comes due.
+	BestDecides bool
+	// HastenSpreads (rule "fire now"): a backup whose pop was hastened has a better copy come due that
+	// has missed the FIRE.
+	HastenSpreads bool
+	// HastenedEnds (rule "a young end leaves a tombstone"): a done leaves a tombstone for 10 s at the owners
+	// if the pop was hastened. A copy that was read before may be on its way.
+	HastenedEnds bool
+	// RetriedEnds (rule "a young end leaves a tombstone"): a done leaves such a tombstone after a retry, too. A
+	// node can't tell a retry that was hastened.
+	RetriedEnds bool
+	// DelayExact (rule "delay"): the first owner takes a DELAY only in exactly the state that was read.
+	DelayExact bool
 	// LookAgain (rule "what an answer may say"): one copy may take a write that another copy
 	// refuses as older. The write is acknowledged only if the first copy has a newer state by
 	// now.

@@ -23,7 +23,7 @@ func with(sc Scenario, change func(*Scenario)) Scenario {
 // TestWithoutRule switches one rule off at a time. The violation must appear, and must not appear
 // with the rule on.
 func TestWithoutRule(t *testing.T) {
-	rows := slices.Concat(ofStates(), ofFiring(), ofWrites(), ofPatches(), ofRepairs(), ofChanges())
+	rows := slices.Concat(ofStates(), ofFiring(), ofWrites(), ofPatches(), ofHastenings(), ofRepairs(), ofChanges())
 	for field := range reflect.TypeFor[Rules]().Fields() {
 		if name := field.Name; !slices.ContainsFunc(rows, func(c without) bool { return c.rule == name }) {
 			t.Errorf("nothing shows what breaks without %s", name)

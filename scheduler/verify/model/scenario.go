@@ -51,6 +51,8 @@ const (
 	Delete
 	Put
 	Patch // without timing
+	Fire  // the next pop is due now
+	Delay // the next pop, and the pops behind, come later
 )
 
 // Condition is which writes ask for version 1 as the newest version.
@@ -164,6 +166,9 @@ func (sc *Scenario) write(i int) Op {
 	}
 	return sc.Second
 }
+
+// replaces reports whether a write makes a new version.
+func (o Op) replaces() bool { return o != NoOp && o != Patch && o != Fire }
 
 // asks reports whether the client's write i has a condition.
 func (sc *Scenario) asks(i int) bool { return sc.If == BothAsk || sc.If == SecondAsks && i == 1 }

@@ -61,6 +61,8 @@ type task struct {
 	Epoch                              int8  // what the node knew at the claim, or when it wrote the outcome
 	Skipped                            uint8 // shards that did not answer the comparison; only with more than one fault
 	Rev                                int8
+	Since                              int8 // when a pop came due that was hastened; 0 for any other pop
+	Again                              bool // the claim found a retry
 }
 
 // delayed is a write that arrives late.
@@ -68,6 +70,7 @@ type delayed struct {
 	On, Shard, NotAfter, Version, Rank, Delete int8
 	Way                                        int8 // the obstacle: way…
 	Rev                                        int8 // of a PATCH
+	Hastens                                    bool // a FIRE
 }
 
 // Obstacles of a write. The link of node n is wayOfLinks + n.
@@ -109,7 +112,7 @@ type operation struct {
 	Answer, AnsweredAt  int8
 	After               bool  // the first write was answered before; only with Scenario.Behind
 	Read                uint8 // owners that were asked for the condition; only with a condition
-	patching                  // only of a PATCH
+	patching                  // only of PATCH, FIRE and DELAY
 	rivalry                   // only with two writes
 }
 
@@ -117,6 +120,8 @@ type operation struct {
 type patching struct {
 	Base, BaseRev, Rev int8
 	Over               bool // the newest copy is a tombstone
+	Pop, Attempt       int8 // of the newest copy; only of FIRE and DELAY
+	Busy               bool // a callback is under way; only of FIRE and DELAY
 }
 
 // rivalry is what a write learns of another write of the same time. The first five are masks

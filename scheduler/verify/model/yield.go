@@ -74,8 +74,14 @@ func (h *hand) adopt(o int8, format string, args ...any) {
 // retry is not known: it has passed if the own copy is due by a rank that the own copy has lost.
 func (h *hand) outranked(o int8) bool {
 	c := &h.now.Copies[o]
+	if h.sc.Rules.HastenSpreads && h.sc.fires() && c.Token == noToken && c.Version == h.task.Version && c.Attempt == 0 && c.order() < h.task.order() {
+		return true // only a pop that was hastened passes a copy that is not due
+	}
 	if !h.sc.Rules.Promote || c.Token != noToken || c.Mark > h.now.Now || c.order() != h.task.order() {
 		return false
+	}
+	if c.Attempt == 0 && h.task.Since > 0 {
+		return h.sc.Rules.HastenSpreads
 	}
 	if c.Attempt > 0 {
 		return !h.owner(h.shard) || h.task.Rank < h.rank(h.shard)
@@ -94,10 +100,18 @@ func (h *hand) fires(c *stored) bool {
 func (h *hand) promote(o int8) {
 	next := *h.now
 	c := &next.Copies[o]
-	if c.Rank, c.Score = h.rank(o), h.now.Now; c.Attempt == 0 {
+	if c.Rank, c.Score = h.rank(o), h.now.Now; c.Attempt == 0 && h.task.Since == 0 && c.order() == h.task.order() {
 		c.Score = h.now.due(h.sc, c.Version, c.Pop, h.rank(o))
 	}
 	h.add(&next, "better S%d gets rank %d", o, c.Rank)
+}
+
+// dueSince is when the pop came due.
+func (h *hand) dueSince() int8 {
+	if h.task.Since > 0 {
+		return h.task.Since
+	}
+	return h.now.due(h.sc, h.task.Version, h.task.Pop, 0)
 }
 
 // otherReaches reports whether the other node can work on the node's shard, and reaches a shard
@@ -105,7 +119,7 @@ func (h *hand) promote(o int8) {
 func (h *hand) otherReaches(o int8) bool {
 	other := 1 - h.n
 	if !h.sc.Rules.AskOthers || h.now.reach(h.n, o) || !h.now.awake(other) || !h.now.reach(other, o) || !h.now.reach(other, h.shard) ||
-		h.now.Now >= h.now.due(h.sc, h.task.Version, h.task.Pop, 0)+leftFor {
+		h.now.Now >= h.dueSince()+leftFor {
 		return false
 	}
 	return true
