@@ -60,18 +60,32 @@ func (r *run) allowanceOver(w *write, from, due, least time.Duration) time.Durat
 	return allowed
 }
 
-// absent is how many better copies may be missing from an instant on. By the answer, the write did not reach these
-// copies, or the copies are on shards that lost data since the write. A loss counts if no repair is recorded, and
-// once the loss itself delays nothing any more.
+// absent is how many better copies may be missing from an instant on. There are three reasons:
+//
+//   - By the answer, the write did not reach these copies.
+//   - The shards of these copies lost data since the write. A loss counts if no repair is recorded.
+//   - The shards became owners by a change that is not over, and were away meanwhile: outcomes did not reach them (missed).
+//
+// A fault counts once the fault itself delays nothing any more.
 func (r *run) absent(w *write, from time.Duration) int {
-	var lost []string
+	var shards []string
 	for _, f := range r.windows {
-		if f.Class == ShardLost && f.RepairedNs == 0 && f.ended(r.end) >= w.invoked && later(f.ended(r.end), r.delays(f.Fault)) < from && !slices.Contains(lost, f.Shard) &&
-			r.owns(f.Shard, w.timer(), w.invoked, from) {
-			lost = append(lost, f.Shard)
+		if f.ofShard() && f.RepairedNs == 0 && f.ended(r.end) >= w.invoked && later(f.ended(r.end), r.delays(f.Fault)) < from && !slices.Contains(shards, f.Shard) &&
+			(f.Class == ShardLost && r.owns(f.Shard, w.timer(), w.invoked, from) || r.missed(f.Fault, w, from)) {
+			shards = append(shards, f.Shard)
 		}
 	}
-	return w.unreached + len(lost)
+	return w.unreached + len(shards)
+}
+
+// missed tells whether a shard that a change made an owner of the timer may have missed the timer's outcomes because
+// of a fault during the change. The change must still be under way at the instant from.
+func (r *run) missed(f *Fault, w *write, from time.Duration) bool {
+	return slices.ContainsFunc(r.h.Faults, func(change Fault) bool {
+		before := change.started() - windowBefore
+		return change.Class == TopologyChange && change.started() <= f.ended(r.end) && change.ended(r.end) >= max(f.started(), from) &&
+			r.owns(f.Shard, w.timer(), before, from) && !r.owns(f.Shard, w.timer(), before, before)
+	})
 }
 
 func (r *run) allowanceUntil(w *write, from, due, until time.Duration) time.Duration {
@@ -211,8 +225,17 @@ func (r *run) retryBy(w *write, c *Callback, attempt int) time.Duration {
 	wait := max(w.asked.Retry.backoff(attempt), min(ms(c.RetryAfterMs), maxRetryAfter))
 	over := c.over()
 	at := over + wait + r.l.OtherNode
-	return max(later(at, r.allowance(w, over, at))+r.outranked(w, c.arrived(), at), r.holds(w, c).leased)
+	behind := r.outranked(w, c.arrived(), at)
+	if behind > 0 && r.overlap(w) { // the lease of the backup begins ahead of the backup's time
+		behind = r.apart(w, c.arrived(), at) + r.horizon()
+	}
+	return max(later(at, r.allowance(w, over, at))+behind, r.holds(w, c).leased)
 }
+
+// overlap reports whether a retry's first copy and its backup may be claimed at the same time without a fault: the
+// first copy is left to other nodes for a while (Limits.OtherNode), and the backup is claimed ahead of its time. Polls as
+// in production are too frequent for an overlap.
+func (r *run) overlap(w *write) bool { return r.l.OtherNode+2*r.horizon() >= w.skew }
 
 // outranked is how much later a pop may come if the shards change while the timer is held by an earlier callback, or
 // waits for a retry. The pop may wait for the turn of a backup, behind all better copies, although the backup is the
@@ -224,8 +247,8 @@ func (r *run) outranked(w *write, from, to time.Duration) time.Duration {
 	return 0
 }
 
-// apart is how much later a pop may come if a node died or froze while the shards change. Nodes, and claims of one node,
-// that are a step of the change apart take either copy for the better one. Each copy waits for the end of the other
+// apart is how much later a pop may come if a node died or froze while the shards change, or if the claims of two copies
+// overlap. Nodes, and claims of one node, that are a step of the change apart take either copy for the better one. Each copy waits for the end of the other
 // copy's lease, and then for the turn of a backup.
 func (r *run) apart(w *write, from, to time.Duration) time.Duration {
 	behind := r.outranked(w, from, to)

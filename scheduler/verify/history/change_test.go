@@ -162,6 +162,9 @@ func TestARetryAmidAChangeOfTheShards(t *testing.T) {
 		{"none, and late", retry(1, func(*book) {}), only(OnTime)},
 		{"by a skew", retry(2000, during), nil},
 		{"by more", retry(2001, during), only(OnTime)},
+		{"by a lease, too, as polls are rare", retry(7000+1275, func(b *book) { b.Header.PollMs = 1000; during(b) }), nil},
+		{"by more than a lease", retry(7001+1275, func(b *book) { b.Header.PollMs = 1000; during(b) }), only(OnTime)},
+		{"rare polls alone", retry(1, func(b *book) { b.Header.PollMs = 1000 }), only(OnTime)},
 		{"it was over before", retry(1, func(b *book) { b.change(35_000, 40_005, 2) }), only(OnTime)},
 		{"it came later", retry(1, func(b *book) { b.change(42_008, 50_000, 2) }), only(OnTime)},
 	})

@@ -179,6 +179,26 @@ func TestTheBestCopyMayBeMissing(t *testing.T) {
 	})
 }
 
+// The shards change at 60 s, and shard a becomes an owner of k7.
+func TestANewOwnerMayHaveMissedOutcomes(t *testing.T) {
+	late := func(by int, before string, awayUntil, changeEnds int) func(*book) {
+		return func(b *book) {
+			b.write(Create, "k7", "/7", 40_000, 60_000, 1)
+			b.call("k7", "/7", 7, 1, 1, 100_004+by, 200)
+			b.Homes = append(b.Homes, Home{Key: "k7", Shards: []string{before, "c"}, UntilNs: at(120_000)}, Home{Key: "k7", Shards: []string{"a", "c"}, FromNs: at(59_000), UntilNs: at(200_000)})
+			b.fault(ShardAway, "a", awayUntil-1000, awayUntil)
+			b.change(60_000, changeEnds, 3)
+		}
+	}
+	runExcuses(t, []excuse{
+		{"away during the change", late(2250, "b", 70_000, 110_000), nil},
+		{"and later", late(2251, "b", 70_000, 110_000), only(OnTime)},
+		{"the change is over", late(251, "b", 70_000, 99_000), only(OnTime)},
+		{"away before the change", late(251, "b", 59_000, 110_000), only(OnTime)},
+		{"an owner before", late(251, "a", 70_000, 110_000), only(OnTime)},
+	})
+}
+
 // A shard's clock jumps by 300 ms; k7 is called 200 ms early, and a GET finds nothing any more.
 func TestAClockThatJumpsMayEndATimer(t *testing.T) {
 	over := func(step int64) func(*book) {

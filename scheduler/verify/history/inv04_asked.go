@@ -9,7 +9,7 @@ import (
 //
 //   - URL and body belong to one write, and the write was not refused.
 //   - The key is the key of the timer and of the id.
-//   - The version is the same in all callbacks of the write, and belongs to no further write.
+//   - The version is the same in all callbacks of the write, and belongs to no further write. A delay makes a new version.
 //   - The version is above the version of every write acknowledged before. The version may be lower if no copy
 //     remembered the earlier write (forgotten), or if the write did not reach the copies that remembered
 //     (overruled).
@@ -26,7 +26,7 @@ func onlyWhatWasTold(r *run, f *Finding) {
 			switch {
 			case reason != "":
 				f.violation("%s: %s", c, reason)
-			case c.Version != w.version():
+			case c.Version != w.version() && !w.renewedBy(c):
 				f.violation("%s: before, the version was %s", c, w.version())
 			}
 		}

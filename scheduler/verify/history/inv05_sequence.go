@@ -6,7 +6,7 @@ package history
 //     up until a later pop was due (gapExplained). A pop may also be left out if too many copies were lost.
 //   - A lower number comes again only if a fault explains a duplicate (repeats).
 //   - The webhook-id is key.version.sequence, so a repeat has the same webhook-id.
-//   - A repeat has no lower attempt, unless the caller may not have heard of the higher attempt (forgot).
+//   - A repeat of the same version has no lower attempt, unless the caller may not have heard of the higher attempt (forgot).
 func sequenceRises(r *run, f *Finding) {
 	for _, w := range r.writes {
 		highest, last := (*Callback)(nil), make(map[int]*Callback) // by pop, the callback of the highest attempt
@@ -21,7 +21,7 @@ func sequenceRises(r *run, f *Finding) {
 			if highest != nil && c.Seq < highest.Seq && r.repeats(w, highest, c) == nil {
 				f.violation("%s: %d came before", c, highest.Seq)
 			}
-			if before := last[c.Seq]; before != nil && c.Attempt < before.Attempt && !r.forgot(w, before, c) {
+			if before := last[c.Seq]; before != nil && c.Attempt < before.Attempt && c.Version == before.Version && !r.forgot(w, before, c) {
 				f.violation("%s: attempt %d came before", c, before.Attempt)
 			}
 			if highest == nil || c.Seq > highest.Seq {

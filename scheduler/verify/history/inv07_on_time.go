@@ -9,6 +9,8 @@ import "slices"
 //   - 2 s have passed since an answer that says in flight.
 //   - The callbacks of earlier pops were over.
 //
+// A fire that was acknowledged is followed by a callback (judgeFires).
+//
 // No callback arrives after its pop has expired, beyond the time that a fence is good for.
 //
 // Faults add their allowance (allowance). The callback after a failed callback arrives by retryBy. Three kinds of
@@ -45,6 +47,9 @@ func onTime(r *run, f *Finding) {
 			last[c.Seq], highest = c, max(highest, c.Seq)
 			before = before.and(r.holds(w, c))
 		}
+	}
+	for _, t := range r.timers {
+		r.judgeFires(f, t)
 	}
 }
 

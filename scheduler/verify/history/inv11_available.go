@@ -7,8 +7,9 @@ import (
 
 // available is invariant 11: at least 99.9 % (Limits.Availability) of the requests had a good answer within 1 s
 // (Limits.Answer). Good answers are 2xx, and 4xx other than 408 and 429. Requests count if fewer shards were faulty
-// than the timer has copies. Requests to a node that died or stood still meanwhile do not count. A write with a condition
-// and a PATCH need every owner, and count only if the answer is good.
+// than the timer has copies. Requests to a node that died or stood still meanwhile do not count. A write with a condition,
+// a PATCH and a delay need every owner, a fire needs the first owner that answers to be up to date. They count only if the
+// answer is good.
 //
 // In addition, no node had to be restarted to work again.
 func available(r *run, f *Finding) {
@@ -19,7 +20,7 @@ func available(r *run, f *Finding) {
 		if r.hurtShards(op.invoked(), to) >= r.copiesFor(op, to) || r.downFor(op, to) {
 			continue
 		}
-		if (op.If != "" || op.Kind == Patch) && !op.answeredWell() {
+		if (op.If != "" || op.Kind == Patch || op.moves()) && !op.answeredWell() {
 			continue
 		}
 		r.counts.Requests++

@@ -17,6 +17,8 @@ const (
 	Patch   Kind = "patch"   // PATCH without timing
 	Delete  Kind = "delete"
 	Get     Kind = "get"
+	Fire    Kind = "fire"  // the next pop is due now
+	Delay   Kind = "delay" // the next pop, and the pops behind, come later
 )
 
 // Outcome is the result of an operation as far as the client knows.
@@ -48,9 +50,11 @@ type Operation struct {
 	Timer *Asked `json:"timer,omitempty"`
 	// Base is the timer that a patch has read; nil if the patch has read none, and so has done nothing.
 	Base *Asked `json:"base,omitempty"`
-	// If is the condition of a replace, patch or delete: "present", "absent", or the version that the timer must have. A write
+	// If is the condition of a replace, patch, delete, fire or delay: "present", "absent", or the version that the timer must have. A write
 	// whose condition did not hold has the status 412.
 	If string `json:"if,omitempty"`
+	// ByMs is how much later the pops come after a delay.
+	ByMs int64 `json:"by_ms,omitempty"`
 	// IdempotencyKey is as sent. Creates with the same IdempotencyKey are one write.
 	IdempotencyKey string `json:"idempotency_key,omitempty"`
 	// Status is the answer's status code, 0 without an answer.
@@ -134,9 +138,12 @@ func (o *Operation) validate() error {
 			return errors.New("timer or base is missing")
 		}
 		return nil
-	case Delete, Get:
-		if o.Key == "" {
+	case Delete, Get, Fire, Delay:
+		switch {
+		case o.Key == "":
 			return errors.New("key is empty")
+		case (o.Kind == Delay) != (o.ByMs > 0):
+			return errors.New("a delay, and nothing else, needs by_ms above 0")
 		}
 		return nil
 	default:
@@ -196,7 +203,10 @@ func (o *Operation) overtaken() bool { return o.writes() && o.Status == http.Sta
 // uncertain tells whether the operation may or may not have taken effect, or may still take effect.
 func (o *Operation) uncertain() bool { return o.Outcome != OK && !o.refused() }
 
-func (o *Operation) writes() bool { return o.Kind != Get }
+func (o *Operation) writes() bool { return o.Kind != Get && !o.moves() }
+
+// moves tells whether the operation moves the pops of a timer and changes nothing else.
+func (o *Operation) moves() bool { return o.Kind == Fire || o.Kind == Delay }
 
 // replaces tells whether the operation ends the timer's pops, or begins anew.
 func (o *Operation) replaces() bool { return o.writes() && o.Kind != Patch }

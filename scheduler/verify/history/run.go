@@ -35,6 +35,8 @@ type timer struct {
 	byOp   map[*Operation]*write
 	// revisions are the patches that may have taken effect.
 	revisions []*revision
+	// moves are the fires and delays, by invocation, without refused operations.
+	moves []*Operation
 }
 
 // done is the instant by which an operation has taken effect, if the operation ever does. For a repeated create, the
@@ -58,6 +60,7 @@ func newRun(h *History, l Limits) *run {
 	}
 	r.indexRevisions()
 	r.indexCallbacks()
+	r.indexMoves()
 	return r
 }
 
@@ -105,8 +108,11 @@ func (r *run) indexWrites() {
 				w.before, repeats[op.IdempotencyKey] = repeats[op.IdempotencyKey], w
 			}
 		}
-		if w == nil && !op.refused() {
-			t := r.timer(op.about())
+		switch t := r.timer(op.about()); {
+		case w != nil || op.refused():
+		case op.moves():
+			t.moves = append(t.moves, op)
+		default:
 			t.ops = append(t.ops, op)
 		}
 	}

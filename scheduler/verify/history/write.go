@@ -30,6 +30,8 @@ type write struct {
 	inFlight          time.Duration
 	bounds            []time.Duration // results of run.bound
 	until             time.Duration   // result of run.until; 0 before
+	fires, delays     []*Operation    // that may have moved the pops, by invocation
+	ahead             []time.Duration // by how much pops may have come early by then, because of clocks; for each fire
 }
 
 func newWrite(r *run, op *Operation) *write {
@@ -96,14 +98,16 @@ func (w *write) version() string {
 }
 
 // earliest is the instant before which pop n is certainly not due.
-func (w *write) earliest(n int) time.Duration { return w.due(w.invoked, n) }
+func (w *write) earliest(n int) time.Duration {
+	return w.hastened(n, later(w.due(w.invoked, n), w.delayedFor(n)))
+}
 
 // latest is the instant at which pop n is certainly due; the constant never if the write is perhaps not done.
 func (w *write) latest(n int) time.Duration {
 	if !w.ok {
 		return never
 	}
-	return w.due(w.returned, n)
+	return later(w.due(w.returned, n), w.delayedUpTo(n))
 }
 
 // due is when pop n is due if the write took effect at the given instant.
