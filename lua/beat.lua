@@ -1,19 +1,21 @@
 -- Kind:    node
--- Does:    announces a node, the time of the node's clock, and the shards that the node lacks. Forgets nodes without an
---          announcement for dead_after. Drops announcements with a time in the future: no node announces a future time
+-- Does:    announces a node, the time of the node's clock, the shards that the node lacks, and what the node tells of
+--          itself. Forgets nodes without an announcement for dead_after, and what a node has told forget_ms ago. Drops
+--          announcements with a time in the future: no node announces a future time.
 --          Forgets decisions about destinations that are older than keep_ms, or can't be read
--- KEYS:    nodes clocks pauses
--- ARGV:    node dead_after_ms clock_ms max_ahead_ms lacks keep_ms
---          (lacks: the shards that the node does not reach, with commas between the names; - for no shard)
+-- KEYS:    nodes clocks pauses status
+-- ARGV:    node dead_after_ms clock_ms max_ahead_ms lacks keep_ms forget_ms text
+--          (lacks: the shards that the node does not reach, with commas between the names; - for no shard. text: what the
+--          node tells, a JSON object without the beginning, which is {"at_ms":, the time and a comma; empty for nothing)
 -- Returns: now_us, the age in ms of the latest earlier announcement (-1 without an earlier announcement), the time in ms
 --          of the fastest clock (clocks more than max_ahead ahead of clock_ms don't count), the decisions about
 --          destinations in one text, "destination stamp until_ms" with spaces between the decisions, then for each live node, the
 --          announced node included: id, lacks
 -- Cost:    O(nodes + decisions)
 -- Twice:   safe: the second call announces again
-local nodes, clocks, pauses = KEYS[1], KEYS[2], KEYS[3]
+local nodes, clocks, pauses, status = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local node, dead_after_ms, clock_ms, max_ahead_ms, lacks = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5]
-local keep_ms = tonumber(ARGV[6])
+local keep_ms, forget_ms, text = tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV[8]
 
 redis.call('ZREMRANGEBYSCORE', nodes, '(' .. int(now_ms), '+inf')
 local latest = redis.call('ZRANGE', nodes, -1, -1, 'WITHSCORES')
@@ -21,6 +23,15 @@ redis.call('ZREM', nodes, node)
 redis.call('ZREMRANGEBYSCORE', nodes, '-inf', '(' .. int(now_ms - dead_after_ms))
 redis.call('ZADD', nodes, int(now_ms), node)
 redis.call('HSET', clocks, node, int(clock_ms) .. ' ' .. int(now_ms) .. ' ' .. lacks)
+
+-- Only the texts of nodes without an announcement are read: the texts are long.
+if text ~= '' then redis.call('HSET', status, node, '{"at_ms":' .. int(now_ms) .. ',' .. text) end
+for _, id in ipairs(redis.call('HKEYS', status)) do
+  if not redis.call('ZSCORE', nodes, id) then
+    local at_ms = tonumber(string.match(redis.call('HGET', status, id), '^{"at_ms":(%d+),') or 0)
+    if math.abs(now_ms - at_ms) > forget_ms then redis.call('HDEL', status, id) end
+  end
+end
 
 -- A node may write for dead_after_ms after an announcement, so the clock goes on for as long. Afterwards the clock stands
 -- still. The script keeps a clock that stands still while the clock is ahead of clock_ms.

@@ -39,6 +39,10 @@ var (
 	read string
 	//go:embed list.lua
 	list string
+	//go:embed histogram.lua
+	histogram string
+	//go:embed sample.lua
+	sample string
 	//go:embed beat.lua
 	beat string
 	//go:embed tally.lua
@@ -65,8 +69,7 @@ func Scripts() map[string]string {
 	all := map[string]string{
 		"merge": merge, "claim": claim, "fire": fire, "settle": settle, "ask": ask, "read": read, "list": list,
 		"beat": beat, "topology": topology, "sweep": sweep, "letters": letters, "prune": prune, "tally": tally, "recount": recount,
-		"pause":      pause,
-		"deliveries": deliveries,
+		"pause": pause, "deliveries": deliveries, "histogram": histogram, "sample": sample,
 	}
 	for name, own := range all {
 		all[name] = common + strings.NewReplacer(recordMark, record, eachMark, "").Replace(own)

@@ -33,8 +33,8 @@ func TestScriptsAreTheFiles(t *testing.T) {
 	if diff := cmp.Diff(want, Scripts()); diff != "" {
 		t.Errorf("Scripts differ from the files (-want +got):\n%s", diff)
 	}
-	if len(want) != 16 {
-		t.Errorf("%d scripts, want merge, claim, fire, settle, ask, read, list, beat, topology, sweep, letters, prune, tally, recount, pause and deliveries", len(want))
+	if len(want) != 18 {
+		t.Errorf("%d scripts, want merge, claim, fire, settle, ask, read, list, beat, topology, sweep, letters, prune, tally, recount, pause, deliveries, histogram and sample", len(want))
 	}
 }
 
@@ -117,7 +117,7 @@ func TestChangedHeadersFail(t *testing.T) {
 	}
 }
 
-const sample = `-- Kind:    leased
+const example = `-- Kind:    leased
 -- Does:    leases what it is told to,
 --          and says so
 -- KEYS:    due timers
@@ -144,8 +144,8 @@ return reply
 `
 
 func TestCheckerBites(t *testing.T) {
-	if err := checkScript("sample", common, sample); err != nil {
-		t.Fatalf("the unbroken sample fails: %v", err)
+	if err := checkScript("example", common, example); err != nil {
+		t.Fatalf("the unbroken example fails: %v", err)
 	}
 	for _, c := range []struct{ name, old, new, want string }{
 		{"kind unknown", "Kind:    leased", "Kind:    quick", "kind is"},
@@ -205,11 +205,11 @@ func TestCheckerBites(t *testing.T) {
 		{"does not parse", "for i = 4", "for i == 4", "parse"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			broken := strings.Replace(sample, c.old, c.new, 1)
-			if broken == sample {
-				t.Fatalf("the sample has no %q", c.old)
+			broken := strings.Replace(example, c.old, c.new, 1)
+			if broken == example {
+				t.Fatalf("the example has no %q", c.old)
 			}
-			err := checkScript("sample", common, broken)
+			err := checkScript("example", common, broken)
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want an error that says %q", err, c.want)
 			}
@@ -529,7 +529,7 @@ func (c *checker) checkLoop(loop *ast.NumberForStmt, variable string) {
 // checkCommands: scripts make plain calls of a few commands, only on keys of the header. Every flavor
 // has these commands, and their behavior at maxmemory is known.
 func (c *checker) checkCommands(body []ast.Stmt) {
-	reads := []string{"HGET", "HMGET", "HSCAN", "ZSCORE", "ZRANGEBYSCORE", "ZREVRANGEBYSCORE", "ZRANGE", "ZCOUNT", "HKEYS", "HGETALL"}
+	reads := []string{"HGET", "HMGET", "HSCAN", "ZSCORE", "ZRANGEBYSCORE", "ZREVRANGEBYSCORE", "ZRANGE", "ZCOUNT", "HKEYS", "HLEN", "HRANDFIELD", "HGETALL"}
 	writes := []string{"ZREM", "ZADD", "HSET", "HDEL", "ZREMRANGEBYSCORE", "ZREMRANGEBYRANK"}
 	calls, written := 0, 0
 	walk(body, func(n any) {
@@ -573,8 +573,8 @@ func (c *checker) checkCommands(body []ast.Stmt) {
 			c.fault("kind is %s, and the script writes nothing", c.kind)
 		}
 	case "node": // touches no timer
-		if !slices.Equal(c.keys, []string{"nodes", "clocks", "pauses"}) {
-			c.fault("kind is node: its keys are nodes, clocks and pauses")
+		if !slices.Equal(c.keys, []string{"nodes", "clocks", "pauses", "status"}) {
+			c.fault("kind is node: its keys are nodes, clocks, pauses and status")
 		}
 	case "topology", "sweep", "pauses":
 		key := map[string]string{"topology": "topology", "sweep": "swept", "pauses": "pauses"}[c.kind]

@@ -11,8 +11,9 @@
 --          (head and rest: the record's head, and the text behind the head. start_ms: the start of the grid, from now, if the head
 --          ends before the start; otherwise empty. look_ms: when to look at the copy, from the start of the grid; for next
 --          from the pop; for a tombstone, for again, and for live and rank of a state with attempts, from now; empty to keep
---          the score. keep_ms: the life of a tombstone with a body hash, if longer. token: the token of a leased write; or "<version
---          rev", the newest version that the copy may have, and the newest revision of that version; or empty)
+--          the score; for hasten from now. keep_ms: the life of a tombstone with a body hash, if longer. token: the token of a leased
+--          write; or "<version rev", the newest version that the copy may have, and the newest revision of that version; or "<version
+--          rev seq attempt", if a copy of the version must also be at exactly this pop and attempt; or empty)
 -- Returns: now_us, then for each item "status firing_ms hash head" (hash, head and word rev of the copy that is there now, or
 --          was removed; firing_ms: how long a callback of an earlier state may still start), or "none" alone if the needed
 --          copy is missing; status stored, made (stored where no copy was), same, newer, older (the copy is too old for the
@@ -41,13 +42,14 @@ local needs = {
   next = 'version',
   again = 'version',
   drop = 'version', -- a write taken back
+  hasten = 'exact', -- the pop, or its retry, is due now; a firing mark does not matter
   leave = 'exact', -- the sweep
   rank = 'exact',
   look = 'copy', -- changes nothing; the answer has the state
 }
 local makes = {
   put = 'state', once = 'state', anew = 'state', live = 'state', amend = 'state', onto = 'state', gone = 'tombstone', bury = 'tombstone',
-  done = 'done', next = 'pop', again = 'pop', drop = 'nothing', leave = 'nothing', rank = 'rank',
+  done = 'done', next = 'pop', again = 'pop', drop = 'nothing', leave = 'nothing', rank = 'rank', hasten = 'soon',
 }
 
 -- Rounded up: a start before the write would make the timer early.
@@ -123,6 +125,9 @@ end
 
 local function conditional(token) return string.byte(token) == 60 end
 
+-- Reports whether a condition names the pop and the attempt behind the version and the revision.
+local function exact(token) return conditional(token) and #token > 34 end
+
 local function same_version(new, old) return string.sub(new, 4, 19) == string.sub(old, 4, 19) end
 
 -- Reports whether two records of the same state have the same timer.
@@ -143,12 +148,15 @@ end
 
 -- Rule "conditions": reports whether the copy is newer than a condition allows. The version and the revision of the write
 -- itself are there if the write was sent before.
-local function exceeds(condition, new, old)
+local function exceeds(condition, kind, new, old)
   local rev, there = word(new, 'rev'), word(old, 'rev')
-  if same_version(new, old) and (rev == '-' or rev == there) then return false end
+  if kind ~= 'hasten' and same_version(new, old) and (rev == '-' or rev == there) then return false end
   local order = compare_versions(string.sub(old, 4, 19), string.sub(condition, 2, 17))
   if order ~= 0 then return order > 0 end
-  return there ~= '-' and compare_versions(there, string.sub(condition, 19)) > 0
+  if there ~= '-' and compare_versions(there, string.sub(condition, 19, 34)) > 0 then return true end
+  if not exact(condition) then return false end
+  local seq, attempt = string.match(condition, ' (%d+) (%d+)$')
+  return ended(old) or number(old, 21, 31) ~= tonumber(seq) or number(old, 33, 35) ~= tonumber(attempt)
 end
 
 -- Reports whether the write is a PATCH of the version that is there: the PATCH is about the revision alone, whatever the state.
@@ -160,14 +168,14 @@ end
 local function refused(kind, new, old, lease, token)
   local need, make = needs[kind], makes[kind]
   if conditional(token) then
-    if exceeds(token, new, old) then return 'newer' end
+    if exceeds(token, kind, new, old) then return 'newer' end
     if kind == 'amend' and compare_versions(string.sub(old, 4, 19), string.sub(new, 4, 19)) < 0 then return 'older' end
   elseif token ~= '' and lease ~= token and not fired(lease, token) then return 'lost' end
   if known(kind, new, old) then return 'exists' end
   if kind == 'put' and not ended(old) and string.sub(old, 40, 41) ~= string.sub(new, 40, 41) then return 'factor' end
   if not make and same_version(new, old) then return 'same' end
   local order = compare(new, old)
-  if need == 'exact' and (lease ~= '' or mark_of(old) > now_ms) then return 'leased' end
+  if need == 'exact' and (lease ~= '' or kind ~= 'hasten' and mark_of(old) > now_ms) then return 'leased' end
   local revisions = make == 'state' and compare_revisions(new, old) or 0
   if patches(kind, new, old) then order = 0 end
   if order <= 0 and revisions > 0 then return nil end
@@ -235,7 +243,10 @@ local function revise(kind, key, new, old, look, lease)
     score = now_ms
     if string.sub(old, 33, 35) == '000' then
       local offset = string.sub(new, 33, 35) == '000' and look - due_of(new) or 0
-      score = start_of(old) + due_of(old) + (kind == 'onto' and offset * (2 * number(old, 37, 38) + 1) or offset)
+      local turn = start_of(old) + due_of(old) + (kind == 'onto' and offset * (2 * number(old, 37, 38) + 1) or offset)
+      -- A lease lasts longer than until the turn of its pop, unless the pop came due before its turn: by hasten.
+      local lease_end = tonumber(redis.call('ZSCORE', due, key) or '')
+      if not lease_end or lease_end > turn then score = turn end
     end
   end
   write(states, key, is, score)
@@ -318,6 +329,13 @@ function make.pop(kind, key, new, old, look)
   return went_on
 end
 
+-- The record stays. A copy that comes due sooner stays as it is.
+function make.soon(_, key, _, old, look)
+  local score = tonumber(redis.call('ZSCORE', due, key) or '')
+  if not score or score > now_ms + look then write(moves, key, old, now_ms + look) end
+  return old
+end
+
 function make.rank(_, key, new, old, look)
   local score = nil
   if not ended(old) and string.sub(old, 33, 35) == '000' then
@@ -350,7 +368,7 @@ local function merge(i, record, lease)
   if record and later(record) then return 'later' end
   local old = there(record, lease)
   if start_ms then head = head .. string.format('%+015d', starts_from + start_ms) end
-  if not old and (token ~= '' and not conditional(token) or needs[kind] ~= 'any') then return 'none' end
+  if not old and (token ~= '' and not conditional(token) or exact(token) or needs[kind] ~= 'any') then return 'none' end
   if string.byte(rest, 2) ~= 123 then rest = string.gsub(rest, '^( failure=[^: ]+):@:', '%1:' .. int(now_ms) .. ':') end
   local new = head .. rest
   local refusal = old and refused(kind, new, old, lease or '', token)

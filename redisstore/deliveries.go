@@ -99,7 +99,7 @@ func readAttempt(text string) (store.Attempt, error) {
 	}
 	a := store.Attempt{
 		Key: words[0], State: timer.State{Version: version, Seq: int(numbers[0]), Attempt: int(numbers[1])}, Node: printable(words[4]),
-		Due: time.UnixMilli(numbers[2]).UTC(), Started: time.UnixMilli(numbers[2] + min(max(numbers[3], 0), lastInstant-numbers[2])).UTC(), Took: record.Milliseconds(max(numbers[4], 0)),
+		Due: time.UnixMilli(numbers[2]).UTC(), Started: time.UnixMilli(numbers[2] + min(max(numbers[3], firstInstant-numbers[2]), lastInstant-numbers[2])).UTC(), Took: record.Milliseconds(max(numbers[4], 0)),
 		OK: words[8] == "ok", Result: printable(words[10]), Destination: printable(words[9]),
 	}
 	if a.Destination == "-" {

@@ -260,3 +260,13 @@ func TestALogInFullMemory(t *testing.T) {
 		}
 	}
 }
+
+// A pop that was fired before its time has an attempt that begins before the pop is due.
+func TestAnAttemptMayBeginBeforeItsTime(t *testing.T) {
+	t.Parallel()
+	early := anAttempt("tea", 1)
+	early.Started = early.Due.Add(-time.Hour)
+	if got, err := readAttempt(string(appendAttempt(nil, early))); err != nil || got != *early {
+		t.Errorf("read %+v, %v; want %+v", got, err, *early)
+	}
+}

@@ -140,7 +140,7 @@ func (d *differ) write() (kept, model store.Write) {
 		Kind: draw(d, "kind of write", store.WritePut, store.WritePut, store.WriteOnce, store.WriteAnew, store.WriteGone, store.WriteLook,
 			store.WriteLive, store.WriteLive, store.WriteDone, store.WriteDone, store.WriteNext, store.WriteNext,
 			store.WriteAgain, store.WriteAgain, store.WriteDrop, store.WriteOnto, store.WriteOnto, store.WriteBury,
-			store.WriteLeave, store.WriteLeave, store.WriteRank, store.WriteAmend, store.WriteAmend, store.WriteAmend),
+			store.WriteLeave, store.WriteLeave, store.WriteRank, store.WriteAmend, store.WriteAmend, store.WriteAmend, store.WriteHasten, store.WriteHasten),
 		Shard: "a", Key: d.key(), RF: draw(d, "rf", 0, 2, 2, 2, 3), Rank: draw(d, "rank", 0, 1, 2), Away: d.away("away"),
 		DueIn: d.some("due in"), Retry: d.some("retry"), Offset: d.some("offset"), Life: d.some("life"), Keep: d.some("keep"),
 		BodyHash: draw(d, "body hash", "", "", "", "aa", "bb"),
@@ -173,14 +173,20 @@ func (d *differ) write() (kept, model store.Write) {
 		w.Timer.ReplicationFactor = max(w.RF, 1)
 	case store.WriteLeave:
 		w.State.Ended, w.State.Seq = draw(d, "of a tombstone", false, true), max(w.State.Seq, 1)
+	case store.WriteHasten:
+		w.State.Ended = false
 	case store.WriteGone, store.WriteBury, store.WriteDone, store.WriteLook, store.WriteDrop:
 	}
 	m := w
 	if len(d.leases) > 0 && draw(d, "leased", false, false, true) {
 		p := d.leases[rapid.IntRange(max(0, len(d.leases)-2), len(d.leases)-1).Draw(d.rt, "lease")]
 		w.Key, w.Token, m.Key, m.Token = p.store.Key, p.store.Token, p.model.Key, p.model.Token
-	} else if (w.Kind == store.WritePut || w.Kind == store.WriteGone || w.Kind == store.WriteAmend) && draw(d, "on a condition", false, false, true) {
+	} else if (w.Kind == store.WritePut || w.Kind == store.WriteGone || w.Kind == store.WriteAmend || w.Kind == store.WriteHasten) && draw(d, "on a condition", false, false, true) {
 		newest := store.Newest{Version: draw(d, "newest", 0, d.version(w.Key), d.stored(w.Key).Version), Rev: d.rev(w.Key)}
+		if w.Kind == store.WritePut && draw(d, "on an exact condition", false, true) {
+			at := d.state(w.Key)
+			newest.Seq, newest.Attempt = max(at.Seq, 1), at.Attempt
+		}
 		w.IfNewest, m.IfNewest = &newest, &newest
 	}
 	return w, m

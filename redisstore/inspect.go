@@ -9,55 +9,68 @@ import (
 	"chronos/scheduler/store"
 )
 
-// ShardReport is the condition of one shard of the topology.
-type ShardReport struct {
-	topology.Member // the URL is without secrets
-	State           topology.State
-	Epoch           int64  // of the topology that the shard holds, 0 for no topology
-	Copies          int64  // timers and tombstones of this store's deliverer kind
-	Swept           int    // partitions that need no sweep, of Partitions
-	Twin            string // another shard in the same Redis process; "" for no twin
-	Err             error  // why the shard could not be asked; Copies and Swept then say nothing
-}
+var _ store.Inspector = (*Store)(nil)
 
-// Inspect asks all shards of the topology for their condition.
-func (s *Store) Inspect(ctx context.Context) (topology.Topology, []ShardReport) {
+// Inspect is store.Inspector's.
+func (s *Store) Inspect(ctx context.Context) store.Inspection {
 	p := s.Placement()
 	t, shards := p.Topology, own(p.Shards)
-	reports := make([]ShardReport, len(t.Shards))
+	found := store.Inspection{Epoch: t.Epoch, View: t.View(), Moving: t.Next != nil || len(t.Former) > 0, Shards: make([]store.ShardReport, len(t.Shards))}
 	scatter(t.Shards, func(i int, m topology.Member) {
-		reports[i] = s.inspect(ctx, shards[i], t.EpochOf(m.Name))
-		reports[i].Member, reports[i].State = topology.Member{Name: m.Name, URL: endpoint.WithoutSecrets(m.URL)}, t.StateOf(m.Name)
-	})
-	for i := range reports {
-		if twin := topology.TwinOf(p.Shards[i], p.Shards); twin != nil {
-			reports[i].Twin = twin.Name()
+		r := &found.Shards[i]
+		epoch := s.inspect(ctx, shards[i], t.EpochOf(m.Name), r)
+		_, r.Lost = t.Lost[m.Name]
+		r.Name, r.URL, r.State = m.Name, endpoint.WithoutSecrets(m.URL), string(t.StateOf(m.Name))
+		twin := ""
+		if other := topology.TwinOf(p.Shards[i], p.Shards); other != nil {
+			twin = other.Name()
 		}
-	}
-	return t, reports
+		r.Problem = problemOf(r, epoch != t.Epoch, twin)
+		r.Removable = r.Err == nil && r.Copies == 0 && t.Next == nil && t.StateOf(m.Name) == topology.Draining && s.SaysDrained(m.Name)
+	})
+	return found
 }
 
-func (s *Store) inspect(ctx context.Context, sh *shard.Shard, moved int64) (r ShardReport) {
+// problemOf says what is wrong with a shard; "" for nothing. A behind shard does not hold the epoch.
+func problemOf(r *store.ShardReport, behind bool, twin string) string {
+	switch {
+	case r.Lost && r.Err != nil:
+		return "given up: it has been away for longer than CHRONOS_AWAY_LIMIT; bring it back, or drain and remove it with --force: " + r.Err.Error()
+	case r.Lost:
+		return "it is back after it was given up, and fires nothing until it is swept"
+	case r.Err != nil:
+		return r.Err.Error()
+	case behind:
+		return "it does not hold this epoch"
+	case twin != "":
+		return "it is a database of the same Redis as shard " + twin + ": both are lost together, and are worth one copy"
+	}
+	return ""
+}
+
+// inspect asks a shard, and returns the epoch of the topology that the shard holds, 0 for no topology.
+func (s *Store) inspect(ctx context.Context, sh *shard.Shard, moved int64, r *store.ShardReport) (epoch int64) {
 	held, err := topology.HeldBy(ctx, sh)
 	if r.Err = err; err != nil {
-		return r
+		return 0
 	}
 	if held != nil {
-		r.Epoch = held.Epoch
+		epoch = held.Epoch
 	}
 	var survey store.Survey
 	if survey, r.Err = s.Survey(ctx, sh.Name()); r.Err != nil {
-		return r
+		return epoch
 	}
-	r.Copies = survey.Pending + survey.Tombstones
+	r.Copies, r.Letters, r.Due, r.Overdue = survey.Pending+survey.Tombstones, survey.Letters, survey.Due, survey.Overdue
 	state, err := sh.Swept(ctx, s.lane)
 	if r.Err = err; err != nil {
-		return r
+		return epoch
 	}
 	for p := range state.Marks {
 		if state.Done(p, moved) {
 			r.Swept++
 		}
 	}
-	return r
+	r.Facts, r.Err = sh.Facts(ctx)
+	return epoch
 }

@@ -22,6 +22,9 @@ func nodesKey(lane string) string { return "chronos:{" + lane + "}:nodes" }
 // time of the announcement by the shard's clock, ms.
 func clocksKey(lane string) string { return "chronos:{" + lane + "}:clocks" }
 
+// statusKey is the hash of what the nodes tell of themselves on a shard: node id to a text (package pulse).
+func statusKey(lane string) string { return "chronos:{" + lane + "}:status" }
+
 // pausesKey is the hash of the decisions about destinations that a shard keeps: destination to stamp and end of the
 // pause, ms.
 func pausesKey(lane string) string { return "chronos:{" + lane + "}:pauses" }

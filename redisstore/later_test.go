@@ -72,7 +72,7 @@ func TestLaterFormatsAreLeftAlone(t *testing.T) {
 		}
 		for _, kind := range []store.WriteKind{
 			store.WritePut, store.WriteOnce, store.WriteAnew, store.WriteOnto, store.WriteLook, store.WriteDrop, store.WriteGone,
-			store.WriteBury, store.WriteDone, store.WriteNext, store.WriteAgain, store.WriteLive, store.WriteRank, store.WriteLeave,
+			store.WriteBury, store.WriteDone, store.WriteNext, store.WriteAgain, store.WriteLive, store.WriteRank, store.WriteLeave, store.WriteHasten,
 		} {
 			w := oneWrite(young, 9)
 			w.Kind = kind

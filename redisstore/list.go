@@ -6,50 +6,55 @@ import (
 	"strings"
 	"time"
 
+	"chronos/redisstore/record"
 	"chronos/redisstore/shard"
 	"chronos/scheduler/store"
 )
 
-// List is store.Store's: one call for each partition, all in one round trip.
-func (s *Store) List(ctx context.Context, name string, after store.Place, n int, hot time.Duration) ([]store.Head, *store.Place, error) {
+// conditions are the arguments state, prefix, text, host and tag of the script.
+func conditions(pick *store.Pick) []any {
+	tag := ""
+	if pick.Tag != "" {
+		tag = record.Escape(pick.Tag)
+	}
+	return []any{string(pick.State), pick.KeyPrefix, record.Quote(pick.Text), pick.Host, tag}
+}
+
+// listedTogether is about how many copies the calls of a round trip look at. Redis carries out all calls of a round trip
+// before calls of other clients, so fences wait for as long as the calls of a round trip take.
+const listedTogether = 100
+
+// List is store.Store's: one call for each partition.
+func (s *Store) List(ctx context.Context, name string, q store.ListQuery) (page store.ListPage, err error) {
 	sh, err := s.shard(name)
 	if err != nil {
-		return nil, nil, err
+		return page, err
 	}
 	calls := make([]*shard.Call, Partitions)
 	for p := range calls {
-		calls[p] = &shard.Call{Script: "list", Keys: s.calls.three[p], Args: []any{after.At.UnixMilli(), after.Key, n, hot.Milliseconds()}}
+		args := append([]any{q.After.At.UnixMilli(), q.After.Key, q.N, q.Hot.Milliseconds()}, conditions(&q.Pick)...)
+		calls[p] = &shard.Call{Script: "list", Keys: s.calls.three[p], Args: args}
 	}
-	sh.Eval(ctx, sh.Front, calls)
-	var heads []store.Head
-	var until *store.Place
+	inGroups(ctx, sh, sh.Front, listedTogether/q.N, calls)
 	for _, c := range calls {
-		var all []store.Head
-		last, err := readHeads(sh, c, &all)
+		all, err := readHeads(sh, c)
 		if err != nil {
-			return nil, nil, err
+			return store.ListPage{}, err
 		}
-		for _, h := range all {
-			if h.State.Version != 0 { // version 0 stands for an unreadable record
-				heads = append(heads, h)
-			}
-		}
-		if ms, key, more := strings.Cut(last, " "); more {
-			at, err := strconv.ParseInt(ms, 10, 64)
-			if err != nil {
-				return nil, nil, sh.Unavailable(shard.ErrReply)
-			}
-			place := store.Place{At: time.UnixMilli(at).UTC(), Key: key}
-			if until == nil || place.Compare(*until) < 0 {
-				until = &place
-			}
+		page.Heads = append(page.Heads, all.heads...)
+		page.Looked += all.looked
+		if all.last != nil && (page.Until == nil || all.last.Compare(*page.Until) < 0) {
+			page.Until = all.last
 		}
 	}
-	return heads, until, nil
+	return page, nil
 }
 
+// headsPerCall is how many heads a call reads: a shard does nothing else meanwhile.
+const headsPerCall = 100
+
 // Heads is store.Store's.
-func (s *Store) Heads(ctx context.Context, name string, keys []string) ([]store.Head, error) {
+func (s *Store) Heads(ctx context.Context, name string, keys []string, pick store.Pick) ([]store.Head, error) {
 	sh, err := s.shard(name)
 	if err != nil {
 		return nil, err
@@ -59,56 +64,91 @@ func (s *Store) Heads(ctx context.Context, name string, keys []string) ([]store.
 	var open [Partitions]int
 	for i, key := range keys {
 		p := partitionOf(key)
-		if k := open[p] - 1; k < 0 || len(indexes[k]) == shard.MaxItems {
-			calls = append(calls, &shard.Call{Script: "list", Keys: s.calls.three[p], Args: []any{0, "", 0, 0}})
+		if k := open[p] - 1; k < 0 || len(indexes[k]) == headsPerCall {
+			calls = append(calls, &shard.Call{Script: "list", Keys: s.calls.three[p], Args: append([]any{0, "", 0, 0}, conditions(&pick)...)})
 			indexes = append(indexes, nil)
 			open[p] = len(calls)
 		}
 		k := open[p] - 1
 		calls[k].Args, indexes[k] = append(calls[k].Args, key), append(indexes[k], i)
 	}
-	sh.Eval(ctx, sh.Front, calls)
+	inGroups(ctx, sh, sh.Front, listedTogether/min(max(len(keys), 1), headsPerCall), calls)
 	heads := make([]store.Head, len(keys))
 	for k, c := range calls {
-		var all []store.Head
-		if _, err := readHeads(sh, c, &all); err != nil {
+		all, err := readHeads(sh, c)
+		if err != nil {
 			return nil, err
 		}
-		if len(all) != len(indexes[k]) {
+		if len(all.heads) != len(indexes[k]) {
 			return nil, sh.Unavailable(shard.ErrReply)
 		}
 		for n, i := range indexes[k] {
-			heads[i] = all[n]
+			heads[i] = all.heads[n]
 		}
 	}
 	return heads, nil
 }
 
-// readHeads reads the place of the last copy that was looked at, and then key and "look_ms taken_ms bytes head" of
-// every copy.
-func readHeads(sh *shard.Shard, c *shard.Call, into *[]store.Head) (last string, err error) {
+// listed is the answer to a call.
+type listed struct {
+	last   *store.Place // of the page; nil at the end
+	looked int
+	heads  []store.Head
+}
+
+// readHeads reads the place of the last copy that was looked at, the number of copies that were looked at, and
+// then of every copy the key, "look_ms taken_ms bytes head" and the brief.
+func readHeads(sh *shard.Shard, c *shard.Call) (found listed, err error) {
+	const each = 3
 	all, err := sh.Texts(c)
-	if err == nil && len(all)%2 != 1 {
+	if err == nil && (len(all) < 2 || (len(all)-2)%each != 0) {
 		err = sh.Unavailable(shard.ErrReply)
 	}
 	if err != nil {
-		return "", err
+		return listed{}, err
 	}
-	for i := 1; i < len(all); i += 2 {
-		h := store.Head{Key: all[i]}
-		if all[i+1] != "" {
-			r := reader{text: all[i+1]}
-			lookMs, takenMs, bytes, rec := r.int64(), r.int64(), r.int64(), r.head()
-			if r.err != nil {
-				return "", sh.Unavailable(r.err)
-			}
-			h.State, h.Rank, h.RF, h.Bytes = rec.State, rec.Rank, rec.RF, int(bytes)
-			h.Look, h.Due = time.UnixMilli(lookMs).UTC(), time.UnixMilli(rec.DueMs()).UTC()
-			if takenMs > 0 {
-				h.Taken = time.UnixMilli(takenMs).UTC()
-			}
+	if ms, key, more := strings.Cut(all[0], " "); more {
+		at, err := strconv.ParseInt(ms, 10, 64)
+		if err != nil {
+			return listed{}, sh.Unavailable(shard.ErrReply)
 		}
-		*into = append(*into, h)
+		found.last = &store.Place{At: time.UnixMilli(at).UTC(), Key: key}
 	}
-	return all[0], nil
+	if found.looked, err = strconv.Atoi(all[1]); err != nil {
+		return listed{}, sh.Unavailable(shard.ErrReply)
+	}
+	for i := 2; i < len(all); i += each {
+		h, err := readHead(all[i : i+each])
+		if err != nil {
+			return listed{}, sh.Unavailable(err)
+		}
+		found.heads = append(found.heads, h)
+	}
+	return found, nil
+}
+
+func readHead(words []string) (store.Head, error) {
+	h := store.Head{Key: words[0]}
+	if words[1] == "" {
+		return h, nil
+	}
+	r := reader{text: words[1]}
+	lookMs, takenMs, bytes, rec := r.int64(), r.int64(), r.int64(), r.head()
+	if r.err != nil {
+		return h, r.err
+	}
+	h.State, h.Rank, h.RF, h.Bytes = rec.State, rec.Rank, rec.RF, int(bytes)
+	h.Look, h.Due = time.UnixMilli(lookMs).UTC(), time.UnixMilli(rec.DueMs()).UTC()
+	if takenMs > 0 {
+		h.Taken = time.UnixMilli(takenMs).UTC()
+	}
+	if words[2] != "" {
+		var err error
+		h.Brief, h.State.Rev, err = record.ParseBrief(words[2])
+		if err != nil {
+			return h, err
+		}
+		h.Brief.Interval = rec.Interval()
+	}
+	return h, nil
 }

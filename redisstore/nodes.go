@@ -24,10 +24,10 @@ func (s *Store) Beat(ctx context.Context, name string, own store.Announcement) (
 		return store.Announced{}, err
 	}
 	c := &shard.Call{
-		Script: "beat", Keys: []string{nodesKey(s.lane), clocksKey(s.lane), pausesKey(s.lane)},
+		Script: "beat", Keys: []string{nodesKey(s.lane), clocksKey(s.lane), pausesKey(s.lane), statusKey(s.lane)},
 		Args: []any{
 			s.node, timing.NodeLife.Milliseconds(), own.Clock.UnixMilli(), timing.MaxClockAhead.Milliseconds(), namesOf(own.Lacks),
-			timing.DecisionLife.Milliseconds(),
+			timing.DecisionLife.Milliseconds(), timing.StatusLife.Milliseconds(), own.Text,
 		},
 	}
 	sh.Eval(ctx, sh.Poll, []*shard.Call{c})
@@ -52,6 +52,28 @@ func (s *Store) Beat(ctx context.Context, name string, own store.Announcement) (
 	return heard, nil
 }
 
+// Told is store.Store's.
+func (s *Store) Told(ctx context.Context, name string) (map[string]store.Told, error) {
+	sh, err := s.readyShard(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	pipe := sh.Poll.Pipeline()
+	now, texts := pipe.Time(ctx), pipe.HGetAll(ctx, statusKey(s.lane))
+	if _, err := pipe.Exec(ctx); err != nil {
+		return nil, sh.Unavailable(err)
+	}
+	told := make(map[string]store.Told, len(texts.Val()))
+	for node, text := range texts.Val() {
+		var atMs int64
+		if _, err := fmt.Sscanf(text, `{"at_ms":%d,`, &atMs); err != nil {
+			continue // somebody has written something else
+		}
+		told[node] = store.Told{Text: text, Ago: record.Milliseconds(now.Val().UnixMilli() - atMs)}
+	}
+	return told, nil
+}
+
 // Names of shards are written with commas between the names; - for no name.
 
 func namesOf(shards []string) string {
@@ -68,13 +90,16 @@ func parseNames(text string) []string {
 	return strings.Split(text, ",")
 }
 
-// Leave withdraws this node from the shard, so that nobody counts on the node.
+// Leave withdraws this node from the shard, so that nobody counts on the node, and nobody is shown the node.
 func (s *Store) Leave(ctx context.Context, name string) error {
 	sh, err := s.shard(name)
 	if err != nil {
 		return err
 	}
-	if err := sh.Poll.ZRem(ctx, nodesKey(s.lane), s.node).Err(); err != nil {
+	pipe := sh.Poll.Pipeline()
+	pipe.ZRem(ctx, nodesKey(s.lane), s.node)
+	pipe.HDel(ctx, statusKey(s.lane), s.node)
+	if _, err := pipe.Exec(ctx); err != nil {
 		return sh.Unavailable(err)
 	}
 	return nil
@@ -87,11 +112,13 @@ func (s *Store) Survey(ctx context.Context, name string) (store.Survey, error) {
 		return store.Survey{}, err
 	}
 	pipe := sh.Poll.Pipeline()
-	var counts, letters [Partitions]*redis.IntCmd
+	var counts, due, letters [Partitions]*redis.IntCmd
+	now := strconv.FormatInt(sh.Clock.In(0), 10)
 	var tombstones [Partitions]*redis.SliceCmd
 	var firsts [Partitions]*redis.ZSliceCmd
 	for p := range s.keys {
 		counts[p], letters[p] = pipe.ZCard(ctx, s.keys[p].due), pipe.ZCard(ctx, s.keys[p].dead)
+		due[p] = pipe.ZCount(ctx, s.keys[p].due, "-inf", now)
 		tombstones[p] = pipe.HMGet(ctx, s.keys[p].tags, tombstonesField)
 		firsts[p] = pipe.ZRangeWithScores(ctx, s.keys[p].due, 0, 0)
 	}
@@ -99,15 +126,15 @@ func (s *Store) Survey(ctx context.Context, name string) (store.Survey, error) {
 		return store.Survey{}, sh.Unavailable(err)
 	}
 	var survey store.Survey
-	now := sh.Clock.In(0)
+	at := sh.Clock.In(0)
 	for p := range s.keys {
 		// The two numbers are not of one moment.
 		ended := min(max(tombstonesIn(tombstones[p]), 0), counts[p].Val())
 		survey.Pending, survey.Tombstones = survey.Pending+counts[p].Val()-ended, survey.Tombstones+ended
-		survey.Letters += letters[p].Val()
+		survey.Letters, survey.Due = survey.Letters+letters[p].Val(), survey.Due+due[p].Val()
 		for _, first := range firsts[p].Val() {
 			key, _ := first.Member.(string) // always a string
-			overdue := record.Milliseconds(now - int64(first.Score))
+			overdue := record.Milliseconds(at - int64(first.Score))
 			survey.Overdue = max(survey.Overdue, overdue)
 			survey.First[p] = store.First{Key: key, Look: time.UnixMilli(int64(first.Score)), Overdue: overdue}
 		}

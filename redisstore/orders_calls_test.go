@@ -69,7 +69,10 @@ func clientCalls() (all []order) {
 		if at == 0 {
 			patch = patch.If(store.Newest{Version: 1})
 		}
-		all = append(all, order{name: "patch v1 on " + shard, at: at, do: writing(func(*hand) store.Write { return patch })})
+		hasten := store.Hasten(store.Target{Key: orderKey, RF: 2, Rank: at}, timer.State{Version: 1, Seq: 1}, time.Duration(at)*time.Second)
+		all = append(all,
+			order{name: "hasten v1 on " + shard, at: at, do: writing(func(*hand) store.Write { return hasten })},
+			order{name: "patch v1 on " + shard, at: at, do: writing(func(*hand) store.Write { return patch })})
 		for _, c := range []struct {
 			name    string
 			kind    store.WriteKind
@@ -210,7 +213,7 @@ func outcomeOf(kind store.WriteKind, h *hand) store.Write {
 	case store.WriteLive:
 		w.Timer = orderTimer(int(h.state.Version))
 	case store.WritePut, store.WriteOnce, store.WriteAnew, store.WriteAmend, store.WriteOnto, store.WriteGone, store.WriteBury,
-		store.WriteDrop, store.WriteLook, store.WriteLeave, store.WriteRank:
+		store.WriteDrop, store.WriteLook, store.WriteLeave, store.WriteRank, store.WriteHasten:
 	}
 	return w
 }

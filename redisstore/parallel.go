@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/redis/go-redis/v9"
+
 	"chronos/redisstore/shard"
 	"chronos/scheduler/timer"
 )
@@ -83,4 +85,12 @@ func (s *share) failure() error {
 		return s.err
 	}
 	return fmt.Errorf("%w: shard %s: %w", timer.ErrUnavailable, s.Name(), s.err)
+}
+
+// inGroups makes calls in groups of so many, one group after another. Redis carries out all calls of a round trip before the
+// calls of other connections, so a group must be short.
+func inGroups(ctx context.Context, sh *shard.Shard, client redis.UniversalClient, size int, calls []*shard.Call) {
+	for group := range slices.Chunk(calls, max(size, 1)) {
+		sh.Eval(ctx, client, group)
+	}
 }

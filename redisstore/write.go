@@ -225,7 +225,7 @@ func readResult(key string, it *shard.Item) store.ReadResult {
 	if err == nil {
 		rec, err = rec.NoteLease(lease)
 	}
-	result := store.ReadResult{Leased: lease != "", Due: time.UnixMilli(rec.DueMs()).UTC()}
+	result := store.ReadResult{Leased: lease != "", Holder: nodeOf(lease), Fired: strings.Contains(lease, " "), Due: time.UnixMilli(rec.DueMs()).UTC()}
 	if err == nil {
 		result.Record, err = rec.Scheduled(key)
 	}

@@ -39,6 +39,9 @@ type Record struct {
 // have. A chronos that knows only the first format leaves the record alone: without the members a callback would be wrong.
 const firstFormat, lastFormat = '1', '2'
 
+// Format is the number of the last format.
+const Format = lastFormat - '0'
+
 // stateWidth is the width of the format, the state's letter, version, sequence number and attempt together;
 // headWidth is the width of the head.
 const stateWidth, headWidth = 35, 71

@@ -37,13 +37,18 @@ func (e *Encoder) Merge(writes []store.Write, i int) (args []any, bytes int, err
 	return []any{string(w.Kind), w.Key, head, e.rest, start, lookOf(w), keep, tokenOf(w)}, len(e.rest), nil
 }
 
-// tokenOf is what a write needs of the copy: the token of a leased write, the newest version and revision of a conditional
-// write after a "<", or nothing.
+// tokenOf is what a write needs of the copy: the token of a leased write; the newest version and revision of a conditional
+// write after a "<", and maybe the pop and the attempt; or nothing.
 func tokenOf(w *store.Write) any {
-	if w.IfNewest != nil {
-		return w.IfNewest.Rev.Append(append(w.IfNewest.Version.Append([]byte{'<'}), ' '))
+	if w.IfNewest == nil {
+		return w.Token
 	}
-	return w.Token
+	b := w.IfNewest.Rev.Append(append(w.IfNewest.Version.Append([]byte{'<'}), ' '))
+	if w.IfNewest.Seq > 0 {
+		b = strconv.AppendInt(append(b, ' '), int64(w.IfNewest.Seq), 10)
+		b = strconv.AppendInt(append(b, ' '), int64(w.IfNewest.Attempt), 10)
+	}
+	return b
 }
 
 // ends reports whether the write is about a state that is over.
@@ -91,7 +96,7 @@ func lookOf(w *store.Write) any {
 		return ""
 	case w.State.Ended:
 		return WholeMs(w.Life)
-	case w.Kind == store.WriteAgain, w.State.Attempt > 0 && (w.Kind == store.WriteLive || w.Kind == store.WriteAmend || w.Kind == store.WriteRank):
+	case w.Kind == store.WriteAgain, w.Kind == store.WriteHasten, w.State.Attempt > 0 && (w.Kind == store.WriteLive || w.Kind == store.WriteAmend || w.Kind == store.WriteRank):
 		return WholeMs(w.Retry)
 	case w.Kind == store.WriteNext:
 		return w.Offset.Milliseconds()

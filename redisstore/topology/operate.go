@@ -128,16 +128,29 @@ func (c *Cluster) isDrained(ctx context.Context, t *Topology, name string) error
 	if _, err := HeldBy(ctx, sh); err != nil {
 		return t.RefuseUnseen(name, err)
 	}
-	c.mu.Lock()
-	since, says := c.drained[name]
-	c.mu.Unlock()
-	if wait := c.o.Drained - time.Since(since); says && wait > 0 {
+	says, wait := c.drainedIn(name)
+	if says && wait > 0 {
 		return t.Refuse("shard %s was told a moment ago that it is drained; try again in %v", name, wholeSeconds(wait))
 	}
 	if !says {
 		return t.Refuse("shard %s has not been told yet that it is drained; try again in some seconds", name)
 	}
 	return nil
+}
+
+// drainedIn reports whether a shard says that the shard is drained, and for how long the shard must say so yet.
+func (c *Cluster) drainedIn(name string) (says bool, wait time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	since, says := c.drained[name]
+	return says, c.o.Drained - time.Since(since)
+}
+
+// SaysDrained reports whether a shard has said for long enough that the shard is drained. Once the shard is empty, the
+// shard can be removed.
+func (c *Cluster) SaysDrained(name string) bool {
+	says, wait := c.drainedIn(name)
+	return says && wait <= 0
 }
 
 // RefuseUnseen is the error that a shard can't be looked at, and therefore is not removed.

@@ -107,5 +107,7 @@ type ReadResult struct {
 	Due    time.Time     // when the next pop is due; Look, while a retry waits
 	DueIn  time.Duration // from the answer to when the next pop is due, retry or not
 	Leased bool          // a node is about to call back, or calling back
+	Holder string        // the node that has the lease; "" without a lease
+	Fired  bool          // the fence of the lease has passed: a callback may be under way
 	Err    error
 }

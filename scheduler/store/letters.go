@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"net"
 	"net/url"
 	"strings"
 	"time"
@@ -32,7 +33,10 @@ type LetterFilter struct {
 	Reason    string // a part of the reason
 	// Callback is the beginning of the callback's URL, or the URL's host, with or without the
 	// port. User and password of a URL do not count.
-	Callback     string
+	Callback string
+	// Destination is the scheme, host and port of the callback: https://host:443.
+	Destination  string
+	ReasonIs     string    // the whole reason
 	Since, Until time.Time // the earliest and the latest time of giving up; zero for no bound
 }
 
@@ -43,7 +47,23 @@ func (f *LetterFilter) IsZero() bool { return *f == LetterFilter{} }
 func (f *LetterFilter) Picks(l *Letter) bool {
 	return (f.Key == "" || f.Key == l.Key) && strings.HasPrefix(l.Key, f.KeyPrefix) && strings.Contains(l.Reason, f.Reason) &&
 		(f.Since.IsZero() || !l.At.Before(f.Since)) && (f.Until.IsZero() || !l.At.After(f.Until)) &&
-		(f.Callback == "" || l.Err == nil && f.calls(l.Record.Timer.Callback))
+		(f.Callback == "" || l.Err == nil && f.calls(l.Record.Timer.Callback)) &&
+		(f.Destination == "" || l.Err == nil && f.Destination == destinationOf(l.Record.Timer.Callback.URI)) &&
+		(f.ReasonIs == "" || f.ReasonIs == l.Reason)
+}
+
+// destinationOf is the destination of a URI, with the host in lower case and the port filled in; "" for a
+// URI that can't be read.
+func destinationOf(uri string) string {
+	u, err := url.Parse(uri)
+	if err != nil || u.Hostname() == "" {
+		return ""
+	}
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	}
+	return u.Scheme + "://" + net.JoinHostPort(strings.ToLower(u.Hostname()), port)
 }
 
 func (f *LetterFilter) calls(c timer.Callback) bool {

@@ -9,7 +9,7 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// Listing lists timers, for resynchronisation.
+// Listing lists timers, for resynchronisation and for operators.
 type Listing interface {
 	// View names the present and the coming placement of timers. Nodes that place timers alike have
 	// the same view, and nodes that place timers differently have different views.
@@ -17,14 +17,58 @@ type Listing interface {
 	// Formerly is Rank as Rank was before the last change of where timers belong. Once all
 	// copies are at their owners, Formerly is Rank.
 	Formerly(key string) []string
-	// List returns copies on a shard behind a place, in the order in which somebody must look
-	// at the copies: about n of each partition. If the place is not later than hot from now,
-	// List returns the leased copies instead, at any place. The heads are in no order. The heads
-	// are complete up to until, or to the end if until is nil.
-	List(ctx context.Context, shard string, after Place, n int, hot time.Duration) (heads []Head, until *Place, err error)
-	// Heads returns the copies of the given timers on a shard, in the order of the keys. The
-	// head of a missing copy has only the key.
-	Heads(ctx context.Context, shard string, keys []string) ([]Head, error)
+	// List returns the live copies on a shard behind a place that q.Pick picks, in the order in which
+	// somebody must look at the copies. List looks at about q.N copies of each partition. If the place is not later than q.Hot from now,
+	// List returns the leased copies instead, at any place. The heads are in no order.
+	List(ctx context.Context, shard string, q ListQuery) (ListPage, error)
+	// Heads returns the copies of the given timers on a shard, in the order of the keys, whether or not
+	// pick picks the copies. The head of a missing copy has only the key.
+	Heads(ctx context.Context, shard string, keys []string, pick Pick) ([]Head, error)
+}
+
+// ListQuery asks for copies behind a place.
+type ListQuery struct {
+	After Place
+	N     int           // of each partition, at least 1
+	Hot   time.Duration // see Listing.List
+	Pick  Pick
+}
+
+// ListPage is a page of the copies on a shard.
+type ListPage struct {
+	Heads []Head
+	// The heads are complete up to Until, or to the end if Until is nil.
+	Until  *Place
+	Looked int // copies that were looked at
+}
+
+// Pick has the conditions by which a shard picks copies; empty for no condition. The zero value picks all live
+// copies. A shard picks more than the destination asks for: Host may be any part of the URI.
+type Pick struct {
+	State     CopyState
+	KeyPrefix string
+	Text      string // a part of the key or of the URI
+	Host      string // of the destination, in lower case
+	Tag       string // a type
+}
+
+// CopyState is what a live copy waits for.
+type CopyState string
+
+// The states of live copies.
+const (
+	CopyWaiting  CopyState = "waiting"  // for a pop
+	CopyLeased   CopyState = "leased"   // a node has the copy leased
+	CopyRetrying CopyState = "retrying" // for a retry
+)
+
+// Brief is a live copy's timer without the opaque and without what says how to call back.
+type Brief struct {
+	Picked    bool // the copy meets the conditions
+	URI       string
+	Tags      []timer.Tag
+	Interval  time.Duration
+	RepeatFor time.Duration
 }
 
 // Place is a place in the order of timers: an instant in whole milliseconds, then the key. A
@@ -46,16 +90,20 @@ type Head struct {
 	Due      time.Time // when the next pop is due, retry or not
 	Taken    time.Time // when the copy was leased; zero for no lease
 	Bytes    int       // of the whole record
+	Brief    *Brief    // nil for a copy that is not live
 }
 
-// Place is the place of the copy behind another place: the due time; or, if the due time is over,
-// the time to look at the copy; or, for a leased copy, the last place of the copies that could
-// be leased at the time of the lease. A timer that is behind a place then never moves to before
+// Leased reports whether a node has the copy leased.
+func (h *Head) Leased() bool { return !h.Taken.IsZero() }
+
+// Place is the place of the copy behind another place: the due time; or, if the due time is over or a
+// retry waits, the time to look at the copy; or, for a leased copy, the last place of the copies that
+// could be leased at the time of the lease. A timer that is behind a place then never moves to before
 // the place, whatever happens to the timer (docs/decisions/listing.md).
 func (h *Head) Place(after Place, hot time.Duration) Place {
-	due, leased := Place{At: h.Due, Key: h.Key}, !h.Taken.IsZero()
+	due, leased := Place{At: h.Due, Key: h.Key}, h.Leased()
 	switch {
-	case due.Compare(after) > 0 && (leased || !h.Due.After(h.Look)):
+	case due.Compare(after) > 0 && (leased || h.State.Attempt == 0 && !h.Due.After(h.Look)):
 		return due
 	case leased:
 		return Place{At: h.Taken.Add(hot), Key: h.Key}

@@ -69,6 +69,9 @@ type Other struct {
 type Membership interface {
 	// Beat announces this node on the shard, and returns the announcements of all nodes.
 	Beat(ctx context.Context, shard string, own Announcement) (Announced, error)
+	// Told are the texts that the nodes have announced on the shard lately, by node. A node that has
+	// announced no text for timing.StatusLife is gone.
+	Told(ctx context.Context, shard string) (map[string]Told, error)
 	// Leave withdraws the announcement.
 	Leave(ctx context.Context, shard string) error
 	// Decide has the shard keep decisions about destinations, and returns for each decision the
@@ -85,6 +88,13 @@ type Membership interface {
 type Announcement struct {
 	Clock time.Time // of the node
 	Lacks []string  // the shards that the node does not reach, by name
+	Text  string    // what the node tells of itself (package pulse); "" for nothing
+}
+
+// Told is the text that a node has announced.
+type Told struct {
+	Text string        // as package pulse has the text; anybody may have changed the text
+	Ago  time.Duration // how long ago the node announced the text
 }
 
 // Announced is what the nodes have said on a shard.
@@ -110,6 +120,7 @@ type Survey struct {
 	Pending    int64         // timers
 	Tombstones int64         // not yet removed
 	Letters    int64         // dead letters
+	Due        int64         // copies that somebody should have looked at, and tombstones
 	Overdue    time.Duration // of the copy that waits longest: since when somebody should have looked at the copy
 	First      [Partitions]First
 }
@@ -122,9 +133,14 @@ type First struct {
 	Overdue time.Duration // negative before Look
 }
 
-// Counting is what the timers represent, by the tags of the timers. A timer counts on the shard of
-// the live copy of rank 0, so a timer counts once, however many copies exist.
+// Counting is what the timers represent, by the tags of the timers, and how many timers there are. A
+// timer counts on the shard of the live copy of rank 0, so a timer counts once, however many copies exist.
 type Counting interface {
+	// DueCounts counts copies and tombstones by when somebody must look at them, in buckets of equal
+	// length from an instant on, by the shard's clock.
+	DueCounts(ctx context.Context, shard string, from time.Time, step time.Duration, buckets int) ([]int64, error)
+	// Sample looks at some random copies of each partition.
+	Sample(ctx context.Context, shard string) (Sample, error)
 	// Tags sums up the tags that count on the shard. If a partition has more than most types, Tags
 	// may read only so many types, and then says so.
 	Tags(ctx context.Context, shard string, most int) (TagSums, error)
@@ -132,6 +148,15 @@ type Counting interface {
 	// store's own form. If a difference equals the difference before, from an earlier call, Recount
 	// corrects the sum. Timers that are written during a count make differences that pass.
 	Recount(ctx context.Context, shard string, partition int, before map[string]int64) (off map[string]int64, err error)
+}
+
+// Sample is what random copies say of all copies of a shard.
+type Sample struct {
+	Copies int64 // timers and tombstones on the shard
+	Looked int   // copies that were looked at
+	// Timers is about how many timers count on the shard: the copies, times the share of live copies of
+	// rank 0.
+	Timers float64
 }
 
 // TagSums are sums of tags, by type.

@@ -20,7 +20,7 @@ type Write struct {
 	// DueIn is how long until pop State.Seq is due (put, once, anew, live, amend, onto), unless
 	// Timer.At says when. Retry is how long until somebody must look at a copy that waits for
 	// a retry (again; live and amend, if State has an attempt; rank, if State has an attempt and Retry
-	// is not 0; negative for at once).
+	// is not 0; negative for at once), or at a copy that is hastened.
 	DueIn, Retry time.Duration
 	Offset       time.Duration // from a pop to when somebody must look at the copy; Retry includes the offset
 	// Life is how long the tombstone of an ended timer stays. Keep is how long a tombstone
@@ -42,30 +42,35 @@ type Write struct {
 	IfNewest *Newest
 }
 
-// Newest is the newest version that a condition allows, and the newest revision of the version.
-type Newest struct{ Version, Rev timer.Version }
+// Newest is the newest version that a condition allows, and the newest revision of the version. With a
+// Seq, the copy must exist, and a copy of the version must be at exactly the pop and the attempt.
+type Newest struct {
+	Version, Rev timer.Version
+	Seq, Attempt int
+}
 
 // WriteKind is the effect of a Write on a copy.
 type WriteKind string
 
-// The kinds of a Write. Put, once, anew, amend, gone, look and onto come from clients' requests; the rest
-// are outcomes and repairs, which come from nodes.
+// The kinds of a Write. Put, once, anew, amend, hasten, gone, look and onto come from clients' requests; the
+// rest are outcomes and repairs, which come from nodes.
 const (
-	WritePut   WriteKind = "put"   // Put
-	WriteOnce  WriteKind = "once"  // CreateOnce
-	WriteAnew  WriteKind = "anew"  // Admit; without a Timer Remember
-	WriteOnto  WriteKind = "onto"  // Update; a revision where no copy belongs
-	WriteAmend WriteKind = "amend" // Amend
-	WriteLook  WriteKind = "look"  // Look
-	WriteDrop  WriteKind = "drop"  // Drop
-	WriteGone  WriteKind = "gone"  // End
-	WriteBury  WriteKind = "bury"  // EndExisting
-	WriteDone  WriteKind = "done"  // Done
-	WriteNext  WriteKind = "next"  // Next
-	WriteAgain WriteKind = "again" // Again
-	WriteLive  WriteKind = "live"  // Copy
-	WriteRank  WriteKind = "rank"  // Rank
-	WriteLeave WriteKind = "leave" // Leave
+	WritePut    WriteKind = "put"    // Put
+	WriteOnce   WriteKind = "once"   // CreateOnce
+	WriteAnew   WriteKind = "anew"   // Admit; without a Timer Remember
+	WriteOnto   WriteKind = "onto"   // Update; a revision where no copy belongs
+	WriteAmend  WriteKind = "amend"  // Amend
+	WriteHasten WriteKind = "hasten" // Hasten
+	WriteLook   WriteKind = "look"   // Look
+	WriteDrop   WriteKind = "drop"   // Drop
+	WriteGone   WriteKind = "gone"   // End
+	WriteBury   WriteKind = "bury"   // EndExisting
+	WriteDone   WriteKind = "done"   // Done
+	WriteNext   WriteKind = "next"   // Next
+	WriteAgain  WriteKind = "again"  // Again
+	WriteLive   WriteKind = "live"   // Copy
+	WriteRank   WriteKind = "rank"   // Rank
+	WriteLeave  WriteKind = "leave"  // Leave
 )
 
 // Target is the copy that a write is for.
@@ -85,11 +90,15 @@ type Creation struct {
 	Timer    *timer.Timer
 	DueIn    time.Duration // until the first pop, unless the timer says when
 	BodyHash string        // of a create that happens once
+	// Seq is the number of the first pop, if a version goes on with the pops of the version before; 0 counts
+	// as 1. LeftOut is as that of a Record.
+	Seq, LeftOut int
 }
 
 func (c *Creation) write(kind WriteKind, to Target, offset time.Duration) Write {
 	return to.write(Write{
-		Kind: kind, State: timer.State{Version: c.Version, Seq: 1}, Timer: c.Timer, DueIn: c.DueIn, Offset: offset, BodyHash: c.BodyHash,
+		Kind: kind, State: timer.State{Version: c.Version, Seq: max(c.Seq, 1)}, Timer: c.Timer, DueIn: c.DueIn, Offset: offset, BodyHash: c.BodyHash,
+		LeftOut: c.LeftOut,
 	})
 }
 
@@ -124,6 +133,14 @@ func AmendLeft(to Target, r *Record, at Times) Write {
 	w := Copy(to, r, at)
 	w.Kind = WriteOnto
 	return w
+}
+
+// Hasten has a copy in exactly this state come due in so long, unless the copy comes due sooner (rule "fire
+// now"). The state stays, and a leased copy stays as it is. The revision of the state does not count; on a
+// condition the copy has no newer revision.
+func Hasten(to Target, state timer.State, in time.Duration) Write {
+	state.Rev = 0
+	return to.write(Write{Kind: WriteHasten, State: state, Retry: in})
 }
 
 // Look changes nothing: the answer tells the state of the copy.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"chronos/scheduler/store"
+	"chronos/scheduler/timer"
 )
 
 func (v *view) View() string {
@@ -25,46 +26,52 @@ func (v *view) Formerly(key string) []string {
 	return rank(l.Others[0], key)
 }
 
-func (v *view) List(ctx context.Context, name string, after store.Place, n int, hot time.Duration) (heads []store.Head, until *store.Place, err error) {
+func (v *view) List(ctx context.Context, name string, q store.ListQuery) (page store.ListPage, err error) {
 	err = v.m.call(ctx, v.node, "list", name, func(s *shard, now time.Time) {
+		tell := func(key string) {
+			if h := s.head(key, &q.Pick); h.Brief != nil && h.Brief.Picked {
+				page.Heads = append(page.Heads, h)
+			}
+		}
 		var partitions [store.Partitions][]store.Place
 		for key, e := range s.entries {
 			p := store.Place{At: time.UnixMilli(e.lookMs).UTC(), Key: key}
-			if p.Compare(after) > 0 {
+			if p.Compare(q.After) > 0 {
 				partitions[PartitionOf(key)] = append(partitions[PartitionOf(key)], p)
 			}
-			if e.lease != nil && after.At.UnixMilli() <= now.Add(hot).UnixMilli() {
-				heads = append(heads, s.head(key))
+			if e.lease != nil && q.After.At.UnixMilli() <= now.Add(q.Hot).UnixMilli() {
+				tell(key)
 			}
 		}
 		for _, places := range partitions {
 			slices.SortFunc(places, store.Place.Compare)
-			if len(places) >= n {
-				places = places[:n]
-				if last := places[n-1]; until == nil || last.Compare(*until) < 0 {
-					until = &last
+			if len(places) >= q.N {
+				places = places[:q.N]
+				if last := places[q.N-1]; page.Until == nil || last.Compare(*page.Until) < 0 {
+					page.Until = &last
 				}
 			}
+			page.Looked += len(places)
 			for _, p := range places {
 				if s.entries[p.Key].lease == nil {
-					heads = append(heads, s.head(p.Key))
+					tell(p.Key)
 				}
 			}
 		}
 	})
-	return heads, until, err
+	return page, err
 }
 
-func (v *view) Heads(ctx context.Context, name string, keys []string) (heads []store.Head, err error) {
+func (v *view) Heads(ctx context.Context, name string, keys []string, pick store.Pick) (heads []store.Head, err error) {
 	err = v.m.call(ctx, v.node, "heads", name, func(s *shard, _ time.Time) {
 		for _, key := range keys {
-			heads = append(heads, s.head(key))
+			heads = append(heads, s.head(key, &pick))
 		}
 	})
 	return heads, err
 }
 
-func (s *shard) head(key string) store.Head {
+func (s *shard) head(key string, pick *store.Pick) store.Head {
 	e := s.entries[key]
 	if e == nil {
 		return store.Head{Key: key}
@@ -78,5 +85,24 @@ func (s *shard) head(key string) store.Head {
 		ms, _ := strconv.ParseInt(parts[len(parts)-1], 10, 64) // token has made the number
 		h.Taken = time.UnixMilli(ms).UTC()
 	}
+	if !e.state.Ended {
+		h.Brief = e.brief(key, pick)
+	}
 	return h
+}
+
+// brief says more of a live copy, and whether a pick picks the copy.
+func (e *entry) brief(key string, pick *store.Pick) *store.Brief {
+	b := &store.Brief{URI: e.timer.Callback.URI, Tags: e.timer.Tags, Interval: e.timer.Interval, RepeatFor: e.timer.RepeatFor}
+	state := store.CopyWaiting
+	switch {
+	case e.lease != nil:
+		state = store.CopyLeased
+	case e.state.Attempt > 0:
+		state = store.CopyRetrying
+	}
+	b.Picked = (pick.State == "" || pick.State == state) && strings.HasPrefix(key, pick.KeyPrefix) &&
+		(strings.Contains(key, pick.Text) || strings.Contains(b.URI, pick.Text)) && strings.Contains(strings.ToLower(b.URI), pick.Host) &&
+		(pick.Tag == "" || slices.ContainsFunc(b.Tags, func(t timer.Tag) bool { return t.Type == pick.Tag }))
+	return b
 }

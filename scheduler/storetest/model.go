@@ -44,6 +44,7 @@ type shard struct {
 	log     []store.LogEntry // of attempts, the oldest first
 	beats   map[string]int64 // node to ms
 	clocks  map[string]announced
+	told    map[string]told
 	pauses  map[string]store.Decision // by destination
 	swept   store.SweepState
 	// missedSince is when the shard began to miss writes; nil if the shard lacks nothing.
@@ -54,6 +55,14 @@ type shard struct {
 type announced struct {
 	store.Announcement
 	at time.Time
+}
+
+var _ store.Inspector = (*view)(nil)
+
+// told is what a node has told of itself, and when.
+type told struct {
+	text string
+	at   time.Time
 }
 
 // NewModel makes an empty model of the named shards, or of a shard named main if no shard is named.
@@ -67,7 +76,7 @@ func NewModel(shards ...string) *Model {
 }
 
 func newShard(name string) *shard {
-	return &shard{name: name, entries: map[string]*entry{}, beats: map[string]int64{}, clocks: map[string]announced{}, pauses: map[string]store.Decision{}}
+	return &shard{name: name, entries: map[string]*entry{}, beats: map[string]int64{}, clocks: map[string]announced{}, told: map[string]told{}, pauses: map[string]store.Decision{}}
 }
 
 // SetClock makes now the clock of all shards.
@@ -127,7 +136,8 @@ func (m *Model) Wipe(name string) {
 	defer m.mu.Unlock()
 	s := m.shards[name]
 	s.idleMs, s.entries, s.swept, s.missedSince = 0, map[string]*entry{}, store.SweepState{Restarted: true}, nil
-	s.beats, s.clocks, s.pauses, s.log = map[string]int64{}, map[string]announced{}, map[string]store.Decision{}, nil
+	s.beats, s.clocks, s.told = map[string]int64{}, map[string]announced{}, map[string]told{}
+	s.pauses, s.log = map[string]store.Decision{}, nil
 }
 
 // Save remembers a shard's contents. The returned function takes the shard back to these contents, as a Redis that

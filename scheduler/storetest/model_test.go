@@ -48,7 +48,7 @@ func TestInjectedFaults(t *testing.T) {
 				}
 			}
 			callAll(t, node, each)
-			want := []string{"merge", "tell", "read", "survey", "ask", "claim", "fire", "settle", "beat", "leave", "tags", "recount"}
+			want := []string{"merge", "tell", "read", "survey", "ask", "claim", "fire", "settle", "beat", "leave", "tags", "recount", "told", "due counts", "sample"}
 			if diff := cmp.Diff(want, ops); diff != "" {
 				t.Errorf("hooked operations (-want +got):\n%s", diff)
 			}
@@ -82,6 +82,9 @@ func callAll(t *testing.T, node store.Store, each func(do func() error)) {
 	each(func() error { return node.Leave(ctx, "main") })
 	each(func() error { _, err := node.Tags(ctx, "main", 1); return err })
 	each(func() error { _, err := node.Recount(ctx, "main", 0, nil); return err })
+	each(func() error { _, err := node.Told(ctx, "main"); return err })
+	each(func() error { _, err := node.DueCounts(ctx, "main", time.Now(), time.Second, 1); return err })
+	each(func() error { _, err := node.Sample(ctx, "main"); return err })
 }
 
 func TestModelKeepsTheTimeOfABubble(t *testing.T) {

@@ -84,7 +84,7 @@ func madeBefore(w *store.Write, old *entry) bool {
 func (s *shard) merge(now time.Time, w *store.Write) store.Written {
 	old := s.entries[w.Key]
 	if old == nil {
-		if w.Token != "" || w.Kind == store.WriteOnto || w.Kind == store.WriteAmend || w.Kind == store.WriteBury || !specified(w.Kind) && !ends(w) {
+		if w.Token != "" || w.IfNewest != nil && w.IfNewest.Seq > 0 || w.Kind == store.WriteOnto || w.Kind == store.WriteAmend || w.Kind == store.WriteBury || !specified(w.Kind) && !ends(w) {
 			return store.Written{Status: store.WriteNone}
 		}
 		answer := s.become(now, w, nil)
@@ -104,6 +104,8 @@ func (s *shard) merge(now time.Time, w *store.Write) store.Written {
 		return old.written(store.WriteOlder, now)
 	case w.Kind == store.WriteLeave, w.Kind == store.WriteRank:
 		return s.settleDown(now, w, old)
+	case w.Kind == store.WriteHasten:
+		return old.hasten(now, w)
 	case madeBefore(w, old):
 		return old.written(store.WriteExists, now)
 	case w.Kind == store.WritePut && !old.state.Ended && old.rf != max(w.RF, 1):
@@ -143,13 +145,14 @@ func (s *shard) merge(now time.Time, w *store.Write) store.Written {
 // exceeds is rule "conditions": reports whether a copy is newer than the write's condition allows. What the write
 // itself has made is there if the write was sent before.
 func exceeds(w *store.Write, old timer.State) bool {
-	if old.Version == w.State.Version && (w.State.Rev == 0 || w.State.Rev == old.Rev) {
+	if w.Kind != store.WriteHasten && old.Version == w.State.Version && (w.State.Rev == 0 || w.State.Rev == old.Rev) {
 		return false
 	}
 	if old.Version != w.IfNewest.Version {
 		return old.Version > w.IfNewest.Version
 	}
-	return old.Rev > w.IfNewest.Rev
+	at := w.IfNewest
+	return old.Rev > at.Rev || at.Seq > 0 && (old.Ended || old.Seq != at.Seq || old.Attempt != at.Attempt)
 }
 
 // patches reports whether a write is a PATCH of the version that is there: about the revision alone, whatever the state.
@@ -167,6 +170,7 @@ func (e *entry) revise(now time.Time, w *store.Write) {
 	case e.lease.fired:
 		e.lease.revised = true
 	default:
+		leaseEndMs := e.lookMs
 		e.lease, e.lookMs = nil, now.UnixMilli()
 		if e.state.Attempt == 0 {
 			var offset int64
@@ -176,7 +180,9 @@ func (e *entry) revise(now time.Time, w *store.Write) {
 			if w.Kind == store.WriteOnto {
 				offset *= int64(2*e.rank + 1)
 			}
-			e.lookMs = e.popMs(e.state.Seq) + offset
+			if turnMs := e.popMs(e.state.Seq) + offset; leaseEndMs > turnMs { // the pop was not hastened
+				e.lookMs = turnMs
+			}
 		}
 	}
 }
@@ -210,6 +216,21 @@ func (s *shard) settleDown(now time.Time, w *store.Write, old *entry) store.Writ
 		}
 	}
 	return old.written(store.WriteStored, now)
+}
+
+// hasten is rule "fire now".
+func (e *entry) hasten(now time.Time, w *store.Write) store.Written {
+	order := w.State.Compare(e.state)
+	switch {
+	case e.lease != nil:
+		return e.written(store.WriteLeased, now)
+	case order < 0:
+		return e.written(store.WriteNewer, now)
+	case order > 0:
+		return e.written(store.WriteOlder, now)
+	}
+	e.lookMs = min(e.lookMs, now.UnixMilli()+ceilMs(w.Retry))
+	return e.written(store.WriteStored, now)
 }
 
 func stateOf(w *store.Write) timer.State {

@@ -23,7 +23,7 @@ func (m *Model) copyShards(shards map[string]*shard) map[string]*shard {
 	for name, s := range shards {
 		c := newShard(s.name)
 		c.log = slices.Clone(s.log)
-		c.dead, c.beats, c.clocks = slices.Clone(s.dead), maps.Clone(s.beats), maps.Clone(s.clocks)
+		c.dead, c.beats, c.clocks, c.told = slices.Clone(s.dead), maps.Clone(s.beats), maps.Clone(s.clocks), maps.Clone(s.told)
 		for key, e := range s.entries {
 			same := *e // the lists of an entry are never changed in place
 			if e.lease != nil {

@@ -32,9 +32,9 @@ type Fixture struct {
 func Run(t *testing.T, open func(t *testing.T) Fixture) {
 	t.Helper()
 	for _, cases := range []map[string]func(*rig){
-		mergeCases(), conditionCases(), amendCases(), stateCases(), onceCases(), anewCases(), markCases(), tombstoneCases(), claimCases(), retryCases(), neglectedCases(),
+		mergeCases(), conditionCases(), amendCases(), hastenCases(), stateCases(), onceCases(), anewCases(), markCases(), tombstoneCases(), claimCases(), retryCases(), neglectedCases(),
 		fireCases(), overdueCases(), catchUpCases(), expireCases(), settleCases(), releaseCases(), askCases(), readCases(), nodeCases(), batchCases(), outcomeCases(), letterCases(), unheardCases(), graveCases(), listCases(),
-		tagCases(), pauseCases(), logCases(),
+		tagCases(), pauseCases(), logCases(), countCases(),
 	} {
 		for name, check := range cases {
 			t.Run(name, func(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"chronos/scheduler/store"
+	"chronos/scheduler/timer"
 )
 
 // listCases are the calls of resynchronisation.
@@ -16,6 +17,8 @@ func listCases() map[string]func(*rig) {
 		"heads tell what copies stand for":                                 checkHeads,
 		"list goes on behind a place, in the order of keys at one instant": checkListPages,
 		"list tells of what is leased wherever it is":                      checkListLeased,
+		"list picks copies that meet conditions, and says more of them":    checkListPicks,
+		"list counts what it has looked at":                                checkListLooked,
 		"list of an empty shard is at its end": func(r *rig) {
 			if heads, until := r.list(store.Place{}, 9, 0); len(heads) != 0 || until != nil {
 				r.Errorf("%v until %v, want nothing", heads, until)
@@ -26,16 +29,16 @@ func listCases() map[string]func(*rig) {
 
 func (r *rig) list(after store.Place, n int, hot time.Duration) ([]store.Head, *store.Place) {
 	r.Helper()
-	heads, until, err := r.a.List(r.Context(), r.shard(), after, n, hot)
+	page, err := r.a.List(r.Context(), r.shard(), store.ListQuery{After: after, N: n, Hot: hot})
 	if err != nil {
 		r.Fatalf("list: %v", err)
 	}
-	return heads, until
+	return page.Heads, page.Until
 }
 
 func (r *rig) heads(keys ...string) []store.Head {
 	r.Helper()
-	heads, err := r.a.Heads(r.Context(), r.shard(), keys)
+	heads, err := r.a.Heads(r.Context(), r.shard(), keys, store.Pick{})
 	if err != nil {
 		r.Fatalf("heads: %v", err)
 	}
@@ -53,6 +56,7 @@ func checkHeads(r *rig) {
 	}
 	want := store.Head{
 		Key: "backup", State: stored.State, Rank: 1, RF: replicas, Look: stored.Due.Add(time.Minute), Due: stored.Due, Bytes: heads[1].Bytes,
+		Brief: &store.Brief{Picked: true, URI: "http://receiver.example/pop", Interval: far, RepeatFor: 3 * far},
 	}
 	if diff := cmp.Diff([]store.Head{want, want}, []store.Head{heads[1], heads[3]}); diff != "" || want.Bytes < len("http://receiver.example/pop") {
 		r.Errorf("of a backup of %d bytes (-want +got):\n%s", want.Bytes, diff)
@@ -74,12 +78,12 @@ func checkListPages(r *rig) {
 	var writes []store.Write
 	begin := r.Now().Add(far).Truncate(time.Millisecond).UTC()
 	for i := range 120 {
-		timer := oneShot(0)
-		timer.At = begin.Add(time.Duration(max(i-100, 0)) * time.Millisecond)
+		asked := oneShot(0)
+		asked.At = begin.Add(time.Duration(max(i-100, 0)) * time.Millisecond)
 		// Keys that most locales sort in another order.
 		key := fmt.Sprintf("%c%d", []rune("aB-.~_Az")[i%8], i)
-		want = append(want, store.Place{At: timer.At, Key: key})
-		writes = append(writes, write(key, 1, timer))
+		want = append(want, store.Place{At: asked.At, Key: key})
+		writes = append(writes, write(key, 1, asked))
 	}
 	for i, w := range r.mergeBy(r.a, writes...) {
 		if w.Status != store.WriteStored {
@@ -148,5 +152,115 @@ func checkListLeased(r *rig) {
 	r.accept(c, store.Settlement{Outcome: store.OutcomeRelease})
 	if got := keys(time.Time{}, 0); !slices.Equal(got, []string{"leased", "waiting"}) {
 		r.Errorf("once it is released: %v", got)
+	}
+}
+
+// checkListPicks picks among copies whose texts look like parts of a record.
+func checkListPicks(r *rig) {
+	uris := map[string]string{
+		"plain":   "http://api.example/orders",
+		"host":    "https://API.example:8443/orders",
+		"user":    "http://ann:secret@api.example/",
+		"quotes":  `http://b.example/"quoted"\\,"repeat_for_ms":77`,
+		"unicode": "http://c.example/\u00e4\u4e16?q=<&>",
+	}
+	want := map[string]*store.Brief{}
+	for name, uri := range uris {
+		t := recurring(far, 3)
+		t.Callback.URI, t.Callback.Opaque = uri, `needle \" \\ ,"repeat_for_ms":99,"uri":"http://other.example" tags=call=5 `
+		t.Tags = []timer.Tag{{Type: "a b=,", Count: 2}, {Type: "of " + name, Count: 1}}
+		r.put("key."+name, 1, t)
+		want["key."+name] = &store.Brief{Picked: true, URI: uri, Tags: t.Tags, Interval: far, RepeatFor: 3 * far}
+	}
+	r.put("gone", 1, nil)
+	late := r.leased("leased", oneShot(0), far)
+	again := r.leased("again", oneShot(0), far)
+	r.during(func() { r.pass(again, 1, terms(far, far)) })
+	r.accept(again, store.Settlement{Outcome: store.OutcomeAgain, Delay: far, Reason: "status 500"})
+	want["leased"] = &store.Brief{Picked: true, URI: late.Record.Timer.Callback.URI}
+	want["again"] = &store.Brief{Picked: true, URI: late.Record.Timer.Callback.URI}
+	for name, tc := range map[string]struct {
+		pick store.Pick
+		want []string
+	}{
+		"all":                {store.Pick{}, []string{"again", "key.host", "key.plain", "key.quotes", "key.unicode", "key.user", "leased"}},
+		"waiting":            {store.Pick{State: store.CopyWaiting, KeyPrefix: "key.p"}, []string{"key.plain"}},
+		"leased":             {store.Pick{State: store.CopyLeased}, []string{"leased"}},
+		"retrying":           {store.Pick{State: store.CopyRetrying}, []string{"again"}},
+		"a prefix":           {store.Pick{KeyPrefix: "key."}, []string{"key.host", "key.plain", "key.quotes", "key.unicode", "key.user"}},
+		"a part of keys":     {store.Pick{Text: "ey.u"}, []string{"key.unicode", "key.user"}},
+		"a part of URIs":     {store.Pick{Text: "/orders"}, []string{"key.host", "key.plain"}},
+		"quotes in a URI":    {store.Pick{Text: `"quoted"\\,"`}, []string{"key.quotes"}},
+		"an umlaut":          {store.Pick{Text: "\u00e4\u4e16?q=<"}, []string{"key.unicode"}},
+		"not in the opaque":  {store.Pick{Text: "needle"}, nil},
+		"not the other URI":  {store.Pick{Text: "other.example"}, nil},
+		"no UTF-8":           {store.Pick{Text: "\xff\xfe\xfd"}, nil},
+		"no pattern of Lua":  {store.Pick{Text: "key%.h"}, nil},
+		"a host in any case": {store.Pick{Host: "api.example"}, []string{"key.host", "key.plain", "key.user"}},
+		"a tag":              {store.Pick{Tag: "of plain"}, []string{"key.plain"}},
+		"a tag to escape":    {store.Pick{Tag: "a b=,", KeyPrefix: "key.q"}, []string{"key.quotes"}},
+		"no part of a tag":   {store.Pick{Tag: "of"}, nil},
+		"all conditions":     {store.Pick{State: store.CopyWaiting, KeyPrefix: "key", Text: "orders", Host: "api", Tag: "of host"}, []string{"key.host"}},
+	} {
+		page, err := r.a.List(r.Context(), r.shard(), store.ListQuery{N: 100, Hot: far, Pick: tc.pick})
+		if err != nil {
+			r.Fatalf("%s: %v", name, err)
+		}
+		got := map[string]*store.Brief{}
+		var keys []string
+		for _, h := range page.Heads {
+			keys, got[h.Key] = append(keys, h.Key), h.Brief
+		}
+		slices.Sort(keys)
+		if !slices.Equal(keys, tc.want) {
+			r.Errorf("%s: picked %v, want %v", name, keys, tc.want)
+		}
+		for _, key := range keys {
+			if diff := cmp.Diff(want[key], got[key]); diff != "" {
+				r.Errorf("%s: %s (-want +got):\n%s", name, key, diff)
+			}
+		}
+	}
+	checkBriefHeads(r)
+}
+
+// checkBriefHeads asks for copies by their keys, whether or not the copies meet the conditions.
+func checkBriefHeads(r *rig) {
+	amended := recurring(far, 3)
+	amended.Callback.URI = "http://amended.example/"
+	w := write("key.plain", 1, amended)
+	w.Kind, w.State.Rev = store.WriteAmend, version(7)
+	r.merge(w)
+	heads, err := r.a.Heads(r.Context(), r.shard(), []string{"none", "gone", "key.plain", "key.host"}, store.Pick{Text: "amended"})
+	if err != nil {
+		r.Fatalf("heads: %v", err)
+	}
+	if heads[0].Brief != nil || heads[1].Brief != nil || !heads[1].State.Ended {
+		r.Errorf("of what isn't there, and of a tombstone: %+v", heads[:2])
+	}
+	if b := heads[2].Brief; b == nil || !b.Picked || b.URI != amended.Callback.URI || heads[2].State.Rev != version(7) {
+		r.Errorf("of an amended timer: %+v, %+v", heads[2], b)
+	}
+	if b := heads[3].Brief; b == nil || b.Picked || heads[3].State.Rev != 0 {
+		r.Errorf("of what does not meet the conditions: %+v, %+v", heads[3], b)
+	}
+}
+
+func checkListLooked(r *rig) {
+	for i := range 50 {
+		r.put(fmt.Sprint("k", i), 1, oneShot(far))
+	}
+	for _, pick := range []store.Pick{{}, {KeyPrefix: "other"}} {
+		looked, found := 0, 0
+		for after := (&store.Place{}); after != nil; {
+			page, err := r.a.List(r.Context(), r.shard(), store.ListQuery{After: *after, N: 2, Pick: pick})
+			if err != nil || page.Until != nil && page.Until.Compare(*after) <= 0 {
+				r.Fatalf("behind %v: %+v, %v", after, page, err)
+			}
+			looked, found, after = looked+page.Looked, found+len(page.Heads), page.Until
+		}
+		if looked < 50 || looked > 50*16 || (pick == store.Pick{}) != (found > 0) {
+			r.Errorf("picked %v: looked at %d, found %d, want to look at 50 or some more", pick, looked, found)
+		}
 	}
 }

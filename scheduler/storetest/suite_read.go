@@ -239,12 +239,12 @@ func nodeCases() map[string]func(*rig) {
 			asked.At = r.Now().Add(-far).Truncate(time.Millisecond)
 			r.put("overdue", 1, asked)
 			s, err := r.a.Survey(r.Context(), shard)
-			if err != nil || s.Overdue < far || s.Overdue > far+time.Minute {
-				r.Errorf("overdue %v, %v, want about %v", s.Overdue, err, far)
+			if err != nil || s.Overdue < far || s.Overdue > far+time.Minute || s.Due != 1 {
+				r.Errorf("%d overdue by %v, %v, want one by about %v", s.Due, s.Overdue, err, far)
 			}
 			r.claim(r.a, request())
-			if s, err := r.a.Survey(r.Context(), shard); err != nil || s.Overdue != 0 {
-				r.Errorf("overdue %v, %v, after it was claimed", s.Overdue, err)
+			if s, err := r.a.Survey(r.Context(), shard); err != nil || s.Overdue != 0 || s.Due != 0 {
+				r.Errorf("%d overdue by %v, %v, after it was claimed", s.Due, s.Overdue, err)
 			}
 		},
 	}

@@ -3,6 +3,8 @@ package storetest
 import (
 	"cmp"
 	"context"
+	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -104,6 +106,9 @@ func (s *shard) read(now time.Time, key string) store.ReadResult {
 	r := store.ReadResult{
 		Record: s.record(key, e), Look: look, LookIn: look.Sub(now), Leased: e.lease != nil, Due: due, DueIn: due.Sub(now),
 	}
+	if r.Leased {
+		r.Holder, r.Fired = nodeOf(e.lease.token), e.lease.fired
+	}
 	if e.state.Ended {
 		r.Err = timer.ErrNotFound
 	}
@@ -185,6 +190,12 @@ func (v *view) Beat(ctx context.Context, name string, own store.Announcement) (h
 	err = v.m.call(ctx, v.node, "beat", name, func(s *shard, now time.Time) {
 		s.beats[v.node] = now.UnixMilli()
 		s.clocks[v.node] = announced{own, now}
+		if own.Text != "" {
+			s.told[v.node] = told{fmt.Sprintf(`{"at_ms":%d,%s`, now.UnixMilli(), own.Text), now}
+		}
+		maps.DeleteFunc(s.told, func(node string, t told) bool {
+			return s.beats[node] < now.Add(-aliveFor).UnixMilli() && now.Sub(t.at) > timing.StatusLife
+		})
 		heard.Fastest = own.Clock
 		for _, a := range s.clocks {
 			shows := a.Clock.Add(min(now.Sub(a.at), aliveFor))
@@ -208,7 +219,20 @@ func (v *view) Beat(ctx context.Context, name string, own store.Announcement) (h
 }
 
 func (v *view) Leave(ctx context.Context, name string) error {
-	return v.m.call(ctx, v.node, "leave", name, func(s *shard, _ time.Time) { delete(s.beats, v.node) })
+	return v.m.call(ctx, v.node, "leave", name, func(s *shard, _ time.Time) {
+		delete(s.beats, v.node)
+		delete(s.told, v.node)
+	})
+}
+
+func (v *view) Told(ctx context.Context, name string) (all map[string]store.Told, err error) {
+	err = v.m.call(ctx, v.node, "told", name, func(s *shard, now time.Time) {
+		all = make(map[string]store.Told, len(s.told))
+		for node, t := range s.told {
+			all[node] = store.Told{Text: t.text, Ago: now.Sub(t.at)}
+		}
+	})
+	return all, err
 }
 
 func (v *view) Survey(ctx context.Context, name string) (store.Survey, error) {
@@ -220,6 +244,9 @@ func (v *view) Survey(ctx context.Context, name string) (store.Survey, error) {
 				survey.Tombstones++
 			} else {
 				survey.Pending++
+			}
+			if e.lookMs <= now.UnixMilli() {
+				survey.Due++
 			}
 			overdue, first := ms(now.UnixMilli()-e.lookMs), &survey.First[PartitionOf(key)]
 			survey.Overdue = max(survey.Overdue, overdue)
