@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 
+	"chronos/scheduler/forecast"
 	"chronos/scheduler/replica"
 	"chronos/scheduler/resync"
 	"chronos/scheduler/statistics"
@@ -249,4 +250,9 @@ func (s *Scheduler) Resync(ctx context.Context, q resync.Query) (resync.Page, er
 // asked.
 func (s *Scheduler) Statistics(ctx context.Context) (statistics.Sums, error) {
 	return s.tags.Read(ctx)
+}
+
+// Load counts how much comes due when; the query must be valid. Errors: ErrUnavailable.
+func (s *Scheduler) Load(ctx context.Context, q forecast.Query) (forecast.Load, error) {
+	return s.load.Read(ctx, q)
 }

@@ -31,24 +31,24 @@ func TestConditions(t *testing.T) {
 	inCluster(t, 3, 2, func(c *cluster) {
 		ctx, a, b := c.Context(), c.nodes[0], c.nodes[1]
 		id := timer.ID{Key: "k"}
-		_, err := a.ReplaceIf(ctx, id, oneShot(time.Hour), exists)
+		_, err := a.ReplaceIf(ctx, id, oneShot(time.Minute), exists)
 		c.unmet("PUT of what is not there, if it exists", err, 0)
 		_, err = b.DeleteIf(ctx, id, is(7))
 		c.unmet("DELETE of what is not there", err, 0)
-		first, err := b.ReplaceIf(ctx, id, oneShot(time.Hour), absent)
+		first, err := b.ReplaceIf(ctx, id, oneShot(time.Minute), absent)
 		if err != nil || first.Copies != 2 || first.InFlight || first.Version == 0 {
 			c.Fatalf("PUT of what is not there: %+v, %v, want two copies", first, err)
 		}
-		_, err = a.ReplaceIf(ctx, id, oneShot(time.Minute), absent)
+		_, err = a.ReplaceIf(ctx, id, oneShot(time.Second), absent)
 		c.unmet("PUT of what is there, if it is absent", err, first.Version)
 		if got, err := a.Lookup(ctx, id); err != nil || got.Record.State.Version != first.Version {
 			c.Errorf("GET: %+v, %v, want version %v", got.Record.State, err, first.Version)
 		}
-		second, err := a.ReplaceIf(ctx, first.ID, oneShot(time.Hour), is(first.Version))
+		second, err := a.ReplaceIf(ctx, first.ID, oneShot(time.Minute), is(first.Version))
 		if err != nil || second.Version <= first.Version {
 			c.Fatalf("PUT of the version that is there, %v: %+v, %#v", first.Version, second, err)
 		}
-		_, err = b.ReplaceIf(ctx, id, oneShot(time.Minute), is(first.Version))
+		_, err = b.ReplaceIf(ctx, id, oneShot(time.Second), is(first.Version))
 		c.unmet("PUT of the version before", err, second.Version)
 		_, err = b.DeleteIf(ctx, id, is(first.Version))
 		c.unmet("DELETE of the version before", err, second.Version)
@@ -59,7 +59,7 @@ func TestConditions(t *testing.T) {
 		if _, err = b.DeleteIf(ctx, id, exists); err == nil {
 			c.Error("DELETE of what was deleted, if it exists, was carried out")
 		}
-		pass(2 * time.Hour)
+		pass(2 * time.Minute)
 		if n := len(c.callbacks("k")); n > 0 {
 			c.Errorf("%d callbacks of a timer that was deleted", n)
 		}

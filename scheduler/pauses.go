@@ -118,15 +118,17 @@ func (s *Scheduler) tellOne(ctx context.Context, sh *shard.Shard, d store.Decisi
 // Destinations lists the destinations with a limit in this node's file or with a pause, and those with
 // the most callbacks of this node under way, at most 100, by name.
 func (s *Scheduler) Destinations() []destinations.View {
-	inFlight := s.dispatch.InFlight()
+	inHand := s.dispatch.InHand()
 	var all, busy []destinations.View
 	for _, v := range s.config.Destinations.Views() {
-		v.InFlight = inFlight[v.Destination]
+		v.InFlight = inHand[v.Destination].InFlight
 		all = append(all, v)
-		delete(inFlight, v.Destination)
+		delete(inHand, v.Destination)
 	}
-	for name, n := range inFlight {
-		busy = append(busy, destinations.View{Destination: name, InFlight: n})
+	for name, load := range inHand {
+		if load.InFlight > 0 {
+			busy = append(busy, destinations.View{Destination: name, InFlight: load.InFlight})
+		}
 	}
 	slices.SortFunc(busy, func(a, b destinations.View) int { return b.InFlight - a.InFlight })
 	all = append(all, busy[:min(len(busy), maxBusy)]...)

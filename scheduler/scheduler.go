@@ -11,10 +11,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"chronos/scheduler/awake"
+	"chronos/scheduler/cluster"
 	"chronos/scheduler/deadletter"
 	"chronos/scheduler/deliveries"
 	"chronos/scheduler/destinations"
 	"chronos/scheduler/dispatch"
+	"chronos/scheduler/forecast"
+	"chronos/scheduler/listing"
 	"chronos/scheduler/replica"
 	"chronos/scheduler/resync"
 	"chronos/scheduler/sample"
@@ -40,6 +43,7 @@ type Scheduler struct {
 	dispatch *dispatch.Dispatcher
 	tags     *statistics.Counter
 	lists    *resync.Resyncer
+	load     *forecast.Forecaster
 }
 
 // New makes an engine. The error lists every setting that is wrong.
@@ -59,6 +63,8 @@ func New(config settings.Config, backend store.Store, deliverer dispatch.Deliver
 	s.copies = replica.New(&s.config, s.shards, s.tags.Recount)
 	s.dispatch = dispatch.New(&s.config, s.shards, s.copies, deliverer)
 	s.lists = resync.New(&s.config, s.shards)
+	s.load = forecast.New(&s.config, s.shards)
+	s.shards.Tell = (&teller{config: &s.config, dispatch: s.dispatch}).tell
 	if config.Registerer == nil {
 		return s, nil
 	}
@@ -165,6 +171,17 @@ func (s *Scheduler) tellUntilStopped(ctx context.Context) (stop func()) {
 	return func() { cancel(); <-done }
 }
 
+// Observe makes an observer of the cluster, whose Run the caller calls. The inspector looks at the shards of
+// the engine's store.
+func (s *Scheduler) Observe(inspector store.Inspector) *cluster.Observer {
+	return cluster.New(&s.config, s.shards, inspector, s.dispatch.Figures)
+}
+
+// Lister finds timers among all timers, and changes the timers found.
+func (s *Scheduler) Lister() *listing.Lister {
+	return listing.New(&s.config, s.shards, s.deliverer.Destination, s)
+}
+
 // Deliveries is the log of deliveries in backend; nil if the configuration has no log.
 func (s *Scheduler) Deliveries(backend store.LogStore) *deliveries.Log {
 	if !s.config.Deliveries {
@@ -175,5 +192,5 @@ func (s *Scheduler) Deliveries(backend store.LogStore) *deliveries.Log {
 
 // Letters are the dead letters of backend, which fire again through this engine.
 func (s *Scheduler) Letters(backend store.LetterStore) *deadletter.Letters {
-	return deadletter.New(&s.config, s.copies, backend, s.deliverer.Check)
+	return deadletter.New(&s.config, s.copies, backend, s.deliverer.Check, s.deliverer.Destination)
 }

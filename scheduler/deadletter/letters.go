@@ -22,8 +22,11 @@ type Letters struct {
 	store  store.LetterStore
 	copies *replica.Keeper
 	check  func(timer.Callback) error
-	pace   *rate.Limiter
-	log    *slog.Logger
+	// destination names the destination of a callback.
+	destination func(timer.Callback) string
+
+	pace *rate.Limiter
+	log  *slog.Logger
 }
 
 const (
@@ -38,9 +41,12 @@ const (
 	deletePage = 1000
 )
 
-// New makes Letters; check refuses callbacks that would never be delivered.
-func New(config *settings.Config, copies *replica.Keeper, backend store.LetterStore, check func(timer.Callback) error) *Letters {
-	return &Letters{config: config, store: backend, copies: copies, check: check, pace: rate.NewLimiter(againRate, againPage), log: config.Log}
+// New makes Letters; check refuses callbacks that would never be delivered, and destination names the
+// destination of a callback.
+func New(config *settings.Config, copies *replica.Keeper, backend store.LetterStore, check func(timer.Callback) error, destination func(timer.Callback) string) *Letters {
+	return &Letters{
+		config: config, store: backend, copies: copies, check: check, destination: destination, pace: rate.NewLimiter(againRate, againPage), log: config.Log,
+	}
 }
 
 // FireAgain has a dead letter's pop called back again, at once: as a timer of the same key,

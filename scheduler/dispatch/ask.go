@@ -210,8 +210,7 @@ func (q *question) yield(c *claim, d *store.Difference) time.Duration {
 	p := q.places[d.Index]
 	behind := time.Duration(max(1, c.own.Rank-p.Rank)) * c.skew()
 	wait := d.LookIn + behind
-	if d.LookIn > 0 && d.Firing == 0 && d.State.Compare(c.Record.State) == 0 && (d.State.Attempt == 0 || !c.own.Home || c.Record.Rank < c.own.Rank) {
-		promoted := store.Rank(p.Copy(c.Record.ID), &c.Record, 0, -time.Millisecond)
+	if promoted, ok := c.promote(p, d); ok {
 		q.promotions = append(q.promotions, promotion{promoted, c, wait})
 		wait = behind
 	}
@@ -222,6 +221,23 @@ func (q *question) yield(c *claim, d *store.Difference) time.Duration {
 		wait = min(wait, hesitation) // the shard may be slow by then, and the better copy put off
 	}
 	return wait
+}
+
+// promote is the write that has a better copy come due, if the better copy waits out of turn: a copy in an
+// earlier state has missed the callback of a pop that was hastened, and a copy in the same state has missed that the
+// pop was hastened, or waits by a former rank.
+func (c *claim) promote(p shard.Place, d *store.Difference) (promoted store.Write, ok bool) {
+	if d.LookIn <= 0 || d.Firing > 0 {
+		return store.Write{}, false
+	}
+	order := d.State.Compare(c.Record.State)
+	switch {
+	case d.State.Attempt == 0 && (order < 0 || order == 0 && c.hastened()):
+		return store.Hasten(p.Copy(c.Record.ID), d.State, 0), true
+	case order == 0 && (d.State.Attempt == 0 || !c.own.Home || c.Record.Rank < c.own.Rank):
+		return store.Rank(p.Copy(c.Record.ID), &c.Record, 0, -time.Millisecond), true
+	}
+	return store.Write{}, false
 }
 
 // promote has better copies come due that wait out of turn: by the rank of before a change of the

@@ -92,7 +92,7 @@ func (c *claim) fit() {
 		return
 	}
 	config := c.lane.d.config
-	c.buried = c.pops() > 1 || c.lane.d.shards.Clock().Sub(c.Record.State.Written().Time()) < timing.YoungFor
+	c.buried = c.pops() > 1 || c.hastened() || c.Record.State.Attempt > 0 || c.lane.d.shards.Clock().Sub(c.Record.State.Written().Time()) < timing.YoungFor
 	switch {
 	case c.Record.BodyHash != "":
 		c.settlement.Keep = c.own.Tombstone(config, c.Record.State, c.Record.BodyHash).Keep
@@ -149,10 +149,21 @@ func (c *claim) skew() time.Duration {
 // sinceDue is how long ago the fenced pop was due, by the shard's clock.
 func (c *claim) sinceDue() time.Duration { return c.fenced.Late + time.Since(c.answered) }
 
-// due is when the pop came due, by this node's clock.
-func (c *claim) due() time.Time {
+// hastened reports whether the pop comes before its time (rule "fire now").
+func (c *claim) hastened() bool { return c.look.Before(c.turn()) }
+
+// turn is when the pop is due by the grid, by this node's clock.
+func (c *claim) turn() time.Time {
 	r := &c.Record
 	return c.at(r.Start.Add(time.Duration(r.State.Seq) * r.Timer.Interval).UnixMilli())
+}
+
+// due is when the pop came due, by this node's clock.
+func (c *claim) due() time.Time {
+	if turn := c.turn(); turn.Before(c.look) {
+		return turn
+	}
+	return c.look
 }
 
 // retryDue is when a retry of the pop came due at the latest; the zero time without a retry. The copy

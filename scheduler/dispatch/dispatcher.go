@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"chronos/scheduler/flow"
+	"chronos/scheduler/pulse"
 	"chronos/scheduler/replica"
 	"chronos/scheduler/sample"
 	"chronos/scheduler/settings"
@@ -35,6 +36,7 @@ type Dispatcher struct {
 	gate  *gate
 	slots *slots
 
+	pulse  pulse.Recorder
 	pace   *flow.Pace
 	firing sync.WaitGroup // workers that deliver
 	handed chan shot      // to an idle worker
@@ -105,9 +107,20 @@ func (d *Dispatcher) Leave(ctx context.Context, sh *shard.Shard) {
 	d.lanes.Forget(sh)
 }
 
-// InFlight is how many slots each destination has: callbacks under way, and claims right before their
-// callbacks.
-func (d *Dispatcher) InFlight() map[string]int { return d.slots.held() }
+// Figures are the callbacks of the last seconds.
+func (d *Dispatcher) Figures() pulse.Figures { return d.pulse.Figures() }
+
+// InHand is what this node has in hand for each destination: callbacks under way, and claims right before
+// their callbacks; and claims that wait for a slot or a turn.
+func (d *Dispatcher) InHand() map[string]pulse.Load {
+	all := d.slots.inHand()
+	for name, waiting := range d.gate.waitingBy() {
+		load := all[name]
+		load.Waiting += waiting
+		all[name] = load
+	}
+	return all
+}
 
 // LogLines are the kinds of sampled log lines.
 func (d *Dispatcher) LogLines() []*sample.Line { return d.lines.all() }

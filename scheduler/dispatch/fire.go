@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"chronos/scheduler/pulse"
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
 )
@@ -82,13 +83,15 @@ func (d *Dispatcher) fire(ctx context.Context, c *claim) {
 	c.hasTurn = false // used up
 	d.metrics.inFlight.Inc()
 	if c.fenced.State.Attempt == 1 {
-		d.metrics.lateness.Observe(d.lateness(c).Seconds())
+		late := d.lateness(c)
+		d.metrics.lateness.Observe(late.Seconds())
+		d.pulse.Late(late)
 	}
 	c.lane.credit.ToReceiver(c.weight)
 	late := c.sinceDue()
 	delivered := d.deliverer.Deliver(bounded, Delivery{
 		Callback: c.Record.Timer.Callback, ID: c.Record.ID, Version: c.fenced.State.Version,
-		Seq: c.fenced.State.Seq, Attempt: c.fenced.State.Attempt, Due: c.fenced.Due, Late: late,
+		Seq: c.fenced.State.Seq, Attempt: c.fenced.State.Attempt, Due: c.fenced.Due, Late: max(late, 0),
 		LeftOut: c.fenced.LeftOut,
 	})
 	c.lane.credit.FromReceiver(c.weight)
@@ -96,6 +99,9 @@ func (d *Dispatcher) fire(ctx context.Context, c *claim) {
 	d.metrics.inFlight.Dec()
 	d.freeSlot(c)
 	d.metrics.countFired(delivered.Verdict)
+	d.pulse.Count(&pulse.Callback{
+		Destination: c.destination, Took: c.sinceDue() - late, Failed: delivered.Verdict == VerdictFailed, Answer: cmp.Or(delivered.Reason, delivered.Answer),
+	})
 	settlement := d.outcome(c, delivered)
 	settlement.Attempt = d.attempt(c, late, &delivered)
 	c.settle(settlement)
@@ -110,12 +116,12 @@ func deadlineAfter(timeout time.Duration) time.Time {
 }
 
 // lateness is the time from a pop's due time to the sending, or from the client's write if the
-// write came after the due time.
+// write came after the due time; 0 for a pop that comes before its time.
 func (d *Dispatcher) lateness(c *claim) time.Duration {
 	if asked := c.fenced.State.Version.Time(); c.fenced.Due.Before(asked) {
 		return max(d.shards.Clock().Sub(asked), 0)
 	}
-	return c.sinceDue()
+	return max(c.sinceDue(), 0)
 }
 
 // outcome is the settlement that follows from an attempt.

@@ -154,6 +154,19 @@ func (g *gate) bucket(name string, now time.Time) *bucket {
 	return b
 }
 
+// waitingBy is how many claims of each destination wait for their turns.
+func (g *gate) waitingBy() map[string]int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	by := make(map[string]int)
+	for name, b := range g.buckets {
+		if b.waiting > 0 {
+			by[name] = b.waiting
+		}
+	}
+	return by
+}
+
 // arrived notes that c waits for its turn no longer.
 func (g *gate) arrived(c *claim) {
 	g.mu.Lock()

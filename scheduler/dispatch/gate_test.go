@@ -178,7 +178,7 @@ func TestSlotsKeepToALimit(t *testing.T) {
 	if next := s.free(others[0]); next != nil && next.destination == "http://bounded:80" {
 		t.Error("a destination with all slots of its limit has got another")
 	}
-	if n := s.held()["http://bounded:80"]; n != 3 {
-		t.Errorf("%d slots are held, want 3", n)
+	if load := s.inHand()["http://bounded:80"]; load.InFlight != 3 || load.Waiting != len(waiting)-1 {
+		t.Errorf("%+v, want 3 slots, and one claim less that waits", load)
 	}
 }

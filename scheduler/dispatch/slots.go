@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"chronos/scheduler/flow"
+	"chronos/scheduler/pulse"
 	"chronos/scheduler/timing"
 )
 
@@ -176,14 +177,14 @@ func (s *slots) available(d *destination) bool {
 // full reports whether the destination has all slots that its own limit allows.
 func (d *destination) full() bool { return d.most > 0 && d.held >= d.most }
 
-// held is how many slots each destination has.
-func (s *slots) held() map[string]int {
+// inHand is how many slots each destination has, and how many claims wait for a slot.
+func (s *slots) inHand() map[string]pulse.Load {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	by := make(map[string]int, len(s.by))
+	by := make(map[string]pulse.Load, len(s.by))
 	for name, d := range s.by {
-		if d.held > 0 {
-			by[name] = d.held
+		if d.held+len(d.waiting) > 0 {
+			by[name] = pulse.Load{InFlight: d.held, Waiting: len(d.waiting)}
 		}
 	}
 	return by

@@ -24,6 +24,21 @@ type Wish struct {
 	Silent   Silent        // shards that the first try leaves out
 	judged   *Present      // of a wish with a condition
 	read     *finding      // of a PATCH: the newest copy, with the timer and the revision of the PATCH
+	goesOn   *goingOn      // of a new version that goes on with the pops of the version before
+}
+
+// goingOn is where a version goes on with the pops of the version before.
+type goingOn struct {
+	seq, leftOut int           // of the next pop, and as in store.Record
+	due          time.Duration // from the begin of the wish to the pop
+}
+
+// seq is the number of the first pop of the version that the wish makes.
+func (w *Wish) seq() int {
+	if w.goesOn != nil {
+		return w.goesOn.seq
+	}
+	return 1
 }
 
 // written are the version and the revision that the wish makes.
@@ -216,8 +231,11 @@ func (a *attempt) writeTo(t *target) store.Write {
 	if a.read != nil {
 		return a.amend(t)
 	}
-	due := a.Timer.Interval - (config.SinceBoot() - a.Begun) // a later try keeps the due times of the request
-	create := store.Creation{Version: a.Version, Timer: a.Timer, DueIn: due, BodyHash: a.BodyHash}
+	create := store.Creation{Version: a.Version, Timer: a.Timer, DueIn: a.Timer.Interval, BodyHash: a.BodyHash}
+	if on := a.goesOn; on != nil {
+		create.Seq, create.LeftOut, create.DueIn = on.seq, on.leftOut, on.due
+	}
+	create.DueIn -= config.SinceBoot() - a.Begun // a later try keeps the due times of the request
 	skew := config.Skew.Of(a.Timer.Interval, a.Timer.ReplicationFactor)
 	switch {
 	case !t.Home:

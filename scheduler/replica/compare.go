@@ -111,6 +111,13 @@ func (c *comparison) unanswered() error {
 	return nil
 }
 
+// firing reports whether a callback of the newest version may be under way.
+func (c *comparison) firing() bool {
+	return slices.ContainsFunc(c.copies, func(f finding) bool {
+		return f.there() && f.Fired && f.Record.State.Version == c.newest.Record.State.Version
+	})
+}
+
 // later reports whether a copy is in a later format. Upgraded nodes look after the timer then.
 func (c *comparison) later() bool {
 	return slices.ContainsFunc(c.copies, func(f finding) bool { return errors.Is(f.Err, timer.ErrUpgrading) })

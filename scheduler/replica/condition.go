@@ -95,6 +95,8 @@ func (a *attempt) judgeFirst() {
 		a.err = FactorChanged(t.answer.RF)
 	case a.unanswered:
 		a.err = timer.ErrOvertaken
+	case a.goesOn != nil && t.answer.Firing > 0 && t.answer.State.Version == a.judged.Version:
+		a.err = timer.ErrFiring
 	case a.read != nil && t.answer.Status != store.WriteNewer:
 		a.err = fmt.Errorf("%w: the first owner lacks the version", timer.ErrUndecided)
 	default:

@@ -11,11 +11,12 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// Read is a timer as a PATCH has read the timer from all owners.
+// Read is a timer as a PATCH or a delay has read the timer from all owners.
 type Read struct {
-	present Present
-	newest  finding
-	begun   time.Duration // since boot
+	present       Present
+	newest        finding
+	firing        bool          // a callback is under way
+	begun, answer time.Duration // since boot: before the question, and after the answers
 }
 
 // Timer is the timer that was read.
@@ -24,7 +25,7 @@ func (r *Read) Timer() timer.Timer { return r.newest.Record.Timer }
 // Present is the newest copy that was read.
 func (r *Read) Present() Present { return r.present }
 
-// ReadAll reads a timer for a PATCH, on a condition. Errors: as Judge; timer.ErrNotFound; and
+// ReadAll reads a timer for a PATCH or a delay, on a condition. Errors: as Judge; timer.ErrNotFound; and
 // timer.ErrUndecided also where an owner has no copy: the timer may just have ended.
 func (k *Keeper) ReadAll(ctx context.Context, id timer.ID, cond timer.Condition) (Read, error) {
 	begun := k.config.SinceBoot()
@@ -39,7 +40,7 @@ func (k *Keeper) ReadAll(ctx context.Context, id timer.ID, cond timer.Condition)
 	case slices.ContainsFunc(c.copies, func(f finding) bool { return f.Home && !f.there() }):
 		return Read{}, fmt.Errorf("%w: an owner has no copy", timer.ErrUndecided)
 	}
-	return Read{present: found, newest: *c.newest, begun: begun}, nil
+	return Read{present: found, newest: *c.newest, firing: c.firing(), begun: begun, answer: k.config.SinceBoot()}, nil
 }
 
 // Revise is a PATCH of a timer that was read: a new revision with the timer t, which has the timing that

@@ -30,7 +30,7 @@ func (k *Keeper) DropReferences(ctx context.Context, shard string, keys []string
 	if !steady {
 		return errUnsteady
 	}
-	heads, err := k.store.Heads(ctx, shard, slices.Compact(slices.Sorted(slices.Values(keys))))
+	heads, err := k.store.Heads(ctx, shard, slices.Compact(slices.Sorted(slices.Values(keys))), store.Pick{})
 	if err != nil {
 		return err
 	}

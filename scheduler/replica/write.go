@@ -338,7 +338,7 @@ func (a *attempt) withdraw(all bool) {
 	for t := range each(a.targets) {
 		stored := t.progress == told && t.Home && (t.answer.New || all && accepted(t.answer.Status))
 		if stored || !all && t.progress == untold && t.tried && !t.Shard.Away() {
-			writes = append(writes, store.Drop(t.Copy(a.ID), timer.State{Version: a.Version, Seq: 1}))
+			writes = append(writes, store.Drop(t.Copy(a.ID), timer.State{Version: a.Version, Seq: a.seq()}))
 		}
 	}
 	if len(writes) == 0 {

@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	"chronos/scheduler/sample"
@@ -15,6 +13,7 @@ import (
 	"chronos/scheduler/shard"
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
+	"chronos/scheduler/walk"
 )
 
 // Resynchronisation errors.
@@ -92,8 +91,8 @@ func (s *Resyncer) Read(ctx context.Context, q Query) (Page, error) {
 	if view := s.store.View(); view != q.View {
 		return Page{}, &ViewError{Present: view}
 	}
-	r := &resync{s: s, Query: q, next: &q.After, away: map[string]bool{}, found: map[string]bool{}}
-	for began := time.Now(); r.next != nil && r.Limit > 0 && r.Bytes > 0 && time.Since(began) < listPatience; {
+	r := &resync{s: s, Query: q, walk: walk.Begin(s.config, s.shards, q.After, store.Pick{}, lacks)}
+	for began := time.Now(); r.walk.Next != nil && r.Limit > 0 && r.Bytes > 0 && time.Since(began) < listPatience; {
 		if err := r.round(ctx); err != nil {
 			return Page{}, err
 		}
@@ -106,21 +105,29 @@ func (s *Resyncer) Read(ctx context.Context, q Query) (Page, error) {
 	if page.Timers, err = r.read(ctx); err != nil {
 		return Page{}, err
 	}
-	page.Unreached = len(r.away)
+	page.Unreached = len(r.walk.Away)
 	if view := s.store.View(); view != q.View {
 		return Page{}, &ViewError{Present: view}
 	}
 	return page, nil
 }
 
+// lacks refuses to go on if timers of the default replication factor might be left out.
+func lacks(away, all int) error {
+	if away >= min(timer.DefaultReplicationFactor, all) {
+		return fmt.Errorf("%w: %d of %d", ErrShardsAway, away, all)
+	}
+	return nil
+}
+
 // resume is where the next page begins. Somebody may have put a key into a Redis that no timer can
 // have; a client never gets such a key as a place.
 func (r *resync) resume() (*store.Place, error) {
 	switch {
-	case r.next == nil || r.next.Key == "" || timer.ValidKey(r.next.Key):
-		return r.next, nil
+	case r.walk.Next == nil || r.walk.Next.Key == "" || timer.ValidKey(r.walk.Next.Key):
+		return r.walk.Next, nil
 	case len(r.best) > 0:
-		return &r.best[len(r.best)-1].place, nil
+		return &r.best[len(r.best)-1].Place, nil
 	}
 	return nil, fmt.Errorf("%w: the list is full of records that can't be read", timer.ErrUnavailable)
 }
@@ -129,136 +136,34 @@ func (r *resync) resume() (*store.Place, error) {
 type resync struct {
 	s *Resyncer
 	Query
-	next  *store.Place // where the next round begins; nil at the end
-	away  map[string]bool
-	found map[string]bool
-	best  []bestCopy // of the page's timers
+	walk *walk.Walk
+	best []walk.Copy // of the page's timers
 }
 
-// bestCopy is the copy of the lowest rank among the copies with a timer's newest state.
-type bestCopy struct {
-	store.Head
-	shard string
-	place store.Place
-}
+// belongs reports whether a copy should be on the query's shard.
+func (r *resync) belongs(h *store.Head) bool { return r.s.shards.IsHome(r.Shard, h) }
 
-// onAll asks all shards at the same time, except shards that are away, and notes the shards that
-// gave no answer.
-func (r *resync) onAll(ask func(name string) error) error {
-	names := r.s.store.Shards()
-	errs := make([]error, len(names))
-	var wg sync.WaitGroup
-	for i, name := range names {
-		if sh := r.s.shards.Shard(name); r.away[name] || sh == nil || sh.Away() { // nil if the shard was removed meanwhile
-			errs[i] = timer.ErrUnavailable
-			continue
-		}
-		wg.Go(func() { errs[i] = ask(name) })
-	}
-	wg.Wait()
-	for i, name := range names {
-		if errs[i] != nil && r.s.shards.Shard(name) != nil {
-			r.away[name] = true
-		}
-	}
-	if len(r.away) >= min(timer.DefaultReplicationFactor, len(names)) {
-		return fmt.Errorf("%w: %d of %d", ErrShardsAway, len(r.away), len(names))
-	}
-	return nil
-}
-
-// round goes on to a further place, and finds the timers on the way.
+// round goes on to a further place, and takes the timers on the way while the page has room.
 func (r *resync) round(ctx context.Context) error {
-	after, hot := *r.next, r.s.config.Horizon().Truncate(time.Millisecond)+time.Millisecond
-	var mu sync.Mutex
-	var heads []store.Head
-	var until *store.Place
-	err := r.onAll(func(shard string) error {
-		some, end, err := r.s.store.List(ctx, shard, after, min(max(r.Limit/8, 8), 100), hot)
-		mu.Lock()
-		defer mu.Unlock()
-		heads = append(heads, some...)
-		if end != nil && (until == nil || end.Compare(*until) < 0) {
-			until = end
-		}
-		return err
+	bytes := 0
+	all, err := r.walk.Round(ctx, min(max(r.Limit/8, 8), 100), r.belongs, func(h *store.Head) bool {
+		bytes += h.Bytes
+		return bytes >= r.Bytes
 	})
 	if err != nil {
 		return err
 	}
-	within := func(p store.Place) bool { return p.Compare(after) > 0 && (until == nil || p.Compare(*until) <= 0) }
-	slices.SortFunc(heads, func(a, b store.Head) int { return a.Place(after, hot).Compare(b.Place(after, hot)) })
-	var keys []string
-	asked, bytes := map[string]bool{}, 0
-	for i := range heads {
-		h := &heads[i]
-		place := h.Place(after, hot)
-		if h.State.Ended || !timer.ValidKey(h.Key) || asked[h.Key] || r.found[h.Key] || !within(place) || !r.s.shards.IsHome(r.Shard, h) {
-			continue
-		}
-		asked[h.Key], keys = true, append(keys, h.Key)
-		if bytes += h.Bytes; bytes >= r.Bytes { // later timers have no room in the page
-			until = &place
-		}
-	}
-	all, err := r.find(ctx, keys)
-	if err != nil {
-		return err
-	}
-	for i := range all {
-		all[i].place = all[i].Place(after, hot)
-	}
-	all = slices.DeleteFunc(all, func(b bestCopy) bool { return !within(b.place) })
-	slices.SortFunc(all, func(a, b bestCopy) int { return a.place.Compare(b.place) })
-	r.next = until
-	r.take(all)
-	return nil
-}
-
-// take adds copies to the page while the page has room.
-func (r *resync) take(all []bestCopy) {
 	for i := range all {
 		if r.Limit <= 0 || r.Bytes <= 0 || len(r.best) > 0 && r.Bytes < all[i].Bytes {
-			r.Limit, r.next = 0, &r.best[len(r.best)-1].place
-			return
+			r.Limit, r.walk.Next = 0, &r.best[len(r.best)-1].Place
+			return nil
 		}
-		r.found[all[i].Key] = true
+		r.walk.Take(&all[i])
 		r.best = append(r.best, all[i])
 		r.Limit--
 		r.Bytes -= all[i].Bytes
 	}
-}
-
-// find returns the best copies of the timers that are live and belong on the query's shard.
-func (r *resync) find(ctx context.Context, keys []string) ([]bestCopy, error) {
-	if len(keys) == 0 {
-		return nil, nil
-	}
-	var mu sync.Mutex
-	byShard := map[string][]store.Head{}
-	err := r.onAll(func(shard string) error {
-		heads, err := r.s.store.Heads(ctx, shard, keys)
-		mu.Lock()
-		defer mu.Unlock()
-		if err == nil {
-			byShard[shard] = heads
-		}
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	all := make([]bestCopy, len(keys))
-	for _, name := range slices.Sorted(maps.Keys(byShard)) {
-		for i, h := range byShard[name] {
-			if order := h.State.Compare(all[i].State); order > 0 || order == 0 && h.Rank < all[i].Rank {
-				all[i] = bestCopy{Head: h, shard: name}
-			}
-		}
-	}
-	return slices.DeleteFunc(all, func(b bestCopy) bool {
-		return b.State.Version == 0 || b.State.Ended || !r.s.shards.IsHome(r.Shard, &b.Head)
-	}), nil
+	return nil
 }
 
 // read reads the timers of the page. A timer that is not where it was found has been moved, or is
@@ -272,7 +177,7 @@ func (r *resync) read(ctx context.Context) ([]Entry, error) {
 	for range readTries {
 		spots := make([]store.Spot, len(pending))
 		for i := range pending {
-			spots[i] = store.Spot{Shard: pending[i].shard, Key: pending[i].Key}
+			spots[i] = store.Spot{Shard: pending[i].Shard, Key: pending[i].Key}
 		}
 		var missing []string
 		for i, read := range r.s.store.Read(ctx, spots) {
@@ -280,7 +185,7 @@ func (r *resync) read(ctx context.Context) ([]Entry, error) {
 			case read.Err == nil:
 				at := index[key]
 				timers[at] = r.s.resynced(read)
-				timers[at].At = r.best[at].place.At
+				timers[at].At = r.best[at].Place.At
 			case errors.Is(read.Err, timer.ErrNotFound), errors.Is(read.Err, timer.ErrUnavailable):
 				missing = append(missing, key)
 			default:
@@ -288,7 +193,7 @@ func (r *resync) read(ctx context.Context) ([]Entry, error) {
 			}
 		}
 		var err error
-		if pending, err = r.find(ctx, missing); err != nil {
+		if pending, err = r.walk.Find(ctx, missing, r.belongs); err != nil {
 			return nil, err
 		}
 		if len(pending) == 0 {

@@ -10,6 +10,7 @@ import (
 
 	"chronos/scheduler/awake"
 	"chronos/scheduler/destinations"
+	"chronos/scheduler/pulse"
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
 	"chronos/scheduler/timing"
@@ -54,6 +55,9 @@ type Config struct {
 	// Destinations has the limits and pauses of destinations; nil for a book of the engine's own,
 	// without limits.
 	Destinations *destinations.Book
+
+	// Identity is what the node tells all nodes of itself.
+	Identity pulse.Identity
 
 	// PreciseSleep has the wheel sleep by a kernel timer, if the system has kernel timers:
 	// callbacks are half a millisecond sooner. Not for bubbles.

@@ -19,6 +19,9 @@ type Registry struct {
 	config *settings.Config
 	Store  store.Store
 	gauges *shardGauges
+	// Tell is the text that the node tells of itself with each heartbeat; nil for none. Set Tell before the
+	// first heartbeat.
+	Tell func() string
 
 	mu     sync.Mutex // for replacing the map; nobody changes a map
 	byName atomic.Pointer[map[string]*Shard]

@@ -65,7 +65,11 @@ func (sh *Shard) beat(ctx context.Context, lacks []string) {
 	bounded, cancel := sh.r.config.Awake.WithTimeout(ctx, timing.BeatInterval)
 	defer cancel()
 	began := sh.Answers.Begin()
-	said, err := sh.r.Store.Beat(bounded, sh.Name, store.Announcement{Clock: sh.r.config.Wall(), Lacks: lacks})
+	own := store.Announcement{Clock: sh.r.config.Wall(), Lacks: lacks}
+	if sh.r.Tell != nil {
+		own.Text = sh.r.Tell()
+	}
+	said, err := sh.r.Store.Beat(bounded, sh.Name, own)
 	sh.Answers.Heard(began, err)
 	if sh.Answers.now()-time.Duration(sh.claimed.Load()) > 2*timing.BeatInterval {
 		// With many nodes, a node may have nothing to claim for long.

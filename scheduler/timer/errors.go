@@ -31,6 +31,10 @@ var (
 	// moment before.
 	ErrOvertaken = errors.New("overtaken by a newer write")
 
+	// ErrFiring says that a callback of the timer is under way, or has just come: there is nothing to
+	// hasten, and a delay comes too late. Nothing was done.
+	ErrFiring = errors.New("a callback of the timer is under way")
+
 	// ErrOverloaded says that a bounded queue is full. Nothing was done.
 	ErrOverloaded = errors.New("overloaded")
 )

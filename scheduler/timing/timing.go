@@ -131,6 +131,9 @@ const (
 	// NodeLife is how long a node counts as alive after its last announcement. One
 	// announcement may fail.
 	NodeLife = 3 * time.Second
+	// StatusLife is how long a node is shown after its last announcement: an operator should see that
+	// the node has fallen silent.
+	StatusLife = 10 * time.Second
 	// MaxClockAhead is how far the clock of another node may be ahead of this node's clock. A
 	// clock further ahead is broken: nobody follows that clock, nor the versions made by it.
 	MaxClockAhead = time.Hour
