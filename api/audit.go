@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 
 	"chronos/api/wire"
 	"chronos/scheduler/destinations"
+	"chronos/scheduler/listing"
 
 	"github.com/valyala/fasthttp"
 )
@@ -19,7 +21,8 @@ type change struct {
 	method, path, query string
 	shard               string // that the body names, "" for none
 	destination, until  string // that is paused or resumed, and the end of the pause; "" for none
-	token, address      string // the token's name, and the operator's address
+	counts              []any  // of a change to many timers: names and numbers
+	by, address         string // the token's name, and the operator's address
 	status              int    // of the answer
 }
 
@@ -30,18 +33,22 @@ func (c *change) log(to *slog.Logger) {
 			args = append(args, more[0], more[1])
 		}
 	}
-	to.Info("admin change", append(args, "status", c.status, "token", c.token, "address", c.address)...)
+	args = append(args, c.counts...)
+	to.Info("admin change", append(args, "status", c.status, "by", cmp.Or(c.by, "-"), "address", c.address)...)
 }
 
 // shownQuery returns the parts of a query that the log may show. Unknown names are left out, since
 // a token may be there by mistake. The user in a callback's URL is left out, too.
 func shownQuery(raw string) string {
-	given, err := url.ParseQuery(raw)
+	given, err := url.ParseQuery(strings.ReplaceAll(raw, ";", "&"))
 	if err != nil {
 		return ""
 	}
 	var parts []string
-	for _, name := range []string{"all", "callback", "force", "key", "key-prefix", nodeParameter, "reason", "since", "until"} {
+	for _, name := range []string{
+		allParameter, byParameter, "callback", destinationParameter, dryRunParameter, dueAfterParameter, dueBeforeParameter, "force", keyParameter, keyPrefixParameter,
+		nodeParameter, "reason", "since", stateParameter, tagParameter, textParameter, "until",
+	} {
 		if value := given.Get(name); value != "" {
 			parts = append(parts, name+"="+wire.ReplaceUsers(value, ""))
 		}
@@ -71,9 +78,16 @@ func notePausing(ctx context.Context, p *destinations.Pausing) {
 	}
 }
 
+// noteBulk notes how many timers were changed for the log.
+func noteBulk(ctx context.Context, done *listing.Done) {
+	if c, is := ctx.Value(changeKey{}).(*change); is {
+		c.counts = []any{"done", done.Done, "refused", len(done.Refused)}
+	}
+}
+
 // audited passes on a change by the owner of a token, and logs the change after the answer.
 func (g gate) audited(token string, next http.Handler, w http.ResponseWriter, r *http.Request) {
-	c := &change{method: r.Method, path: r.URL.Path, query: shownQuery(r.URL.RawQuery), token: token, address: r.RemoteAddr, status: http.StatusOK}
+	c := &change{method: r.Method, path: r.URL.Path, query: shownQuery(r.URL.RawQuery), by: token, address: r.RemoteAddr, status: http.StatusOK}
 	defer c.log(g.log)
 	next.ServeHTTP(&statusWriter{w, c}, r.WithContext(context.WithValue(r.Context(), changeKey{}, c)))
 }
@@ -101,7 +115,7 @@ func (s *Server) logChange(rc *fasthttp.RequestCtx) {
 	}
 	c := change{
 		method: string(rc.Method()), path: string(rc.Path()), query: shownQuery(string(rc.URI().QueryString())),
-		token: token, address: rc.RemoteAddr().String(), status: rc.Response.StatusCode(),
+		by: token, address: rc.RemoteAddr().String(), status: rc.Response.StatusCode(),
 	}
 	c.log(s.log)
 }

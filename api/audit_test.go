@@ -12,6 +12,8 @@ import (
 
 	"chronos/api/apitest"
 	"chronos/api/tokens"
+	"chronos/scheduler/listing"
+	"chronos/scheduler/timer"
 )
 
 // lines are the logged lines, without the time.
@@ -31,9 +33,10 @@ func TestChangesAreLogged(t *testing.T) {
 	var log bytes.Buffer
 	admin := NewAdmin(AdminConfig{
 		Authorizer: s.authorizer, Topology: &fakeTopology{}, Letters: &fakeLetters{letters: someLetters()}, Resync: s.Resynchronisation(),
+		Changer: &fakeChanger{done: listing.Done{Done: 3}}, Interventions: &fakeInterventions{receipt: timer.Receipt{ID: timer.ID{Key: "tea", RF: 1}, Due: fakeEpoch()}},
 		Log: slog.New(slog.NewTextHandler(&log, nil)),
 	})
-	const who = " token=name-admin address=192.0.2.1:1234"
+	const who = " by=name-admin address=192.0.2.1:1234"
 	for _, c := range []struct{ request, body, want string }{
 		{"POST /topology/shards", `{"name": "d", "url": "redis://:hush@h/0"}`, "method=POST path=/topology/shards shard=d status=200" + who},
 		{"POST /topology/shards", `{`, "method=POST path=/topology/shards status=400" + who},
@@ -43,6 +46,10 @@ func TestChangesAreLogged(t *testing.T) {
 		{"DELETE /dead?all=true", "", `method=DELETE path=/dead query="all=true" status=200` + who},
 		{"DELETE /dead/l1%0a", "", `method=DELETE path="/dead/l1\n" status=200` + who},
 		{"DELETE /timers/references?node-for-replicas=d", references("tea"), `method=DELETE path=/timers/references query="node-for-replicas=d" status=202` + who},
+		{"POST /timers/bulk/delete?tag=CALL&text=http://u:hush@h&due-after=2030-01-31T12:00:00Z;dry-run=true&token=" + byRole[tokens.Admin], "", `method=POST path=/timers/bulk/delete query="dry-run=true due-after=2030-01-31T12:00:00Z tag=CALL text=http://h" status=400` + who},
+		{"POST /timers/bulk/delay?state=waiting&destination=https://h&due-before=2030-01-31T12:00:00Z&by=30s", "", `method=POST path=/timers/bulk/delay query="by=30s destination=https://h due-before=2030-01-31T12:00:00Z state=waiting" done=3 refused=0 status=200` + who},
+		{"POST /timers/tea/fire", "", "method=POST path=/timers/tea/fire status=200" + who},
+		{"POST /timers/tea/delay?by=30s", "", `method=POST path=/timers/tea/delay query="by=30s" status=200` + who},
 		{"GET /dead", "", ""},
 		{"GET /topology", "", ""},
 	} {
@@ -55,7 +62,11 @@ func TestChangesAreLogged(t *testing.T) {
 		if diff := cmp.Diff(want, lines(&log)); diff != "" {
 			t.Errorf("%s (-want +have):\n%s", c.request, diff)
 		}
-		for _, token := range []string{"", byRole[tokens.Write], "chr_" + strings.Repeat("A", 43)} {
+		refused := []string{"", byRole[tokens.Read], "chr_" + strings.Repeat("A", 43)}
+		if !strings.HasPrefix(path, "/timers/tea/") {
+			refused = append(refused, byRole[tokens.Write])
+		}
+		for _, token := range refused {
 			askAdmin(t, admin, method, path, token, c.body)
 			if have := lines(&log); len(have) > 0 {
 				t.Errorf("%s, which was refused: %q", c.request, have)
@@ -70,7 +81,7 @@ func TestChangesOfAdminsOnThePublicListenerAreLogged(t *testing.T) {
 	var log bytes.Buffer
 	s.log = slog.New(slog.NewTextHandler(&log, nil))
 	for _, c := range []struct{ method, path, body, want string }{
-		{"DELETE", "/timers/references?node-for-replicas=d", references("tea"), `method=DELETE path=/timers/references query="node-for-replicas=d" status=202 token=name-admin address=0.0.0.0:0`},
+		{"DELETE", "/timers/references?node-for-replicas=d", references("tea"), `method=DELETE path=/timers/references query="node-for-replicas=d" status=202 by=name-admin address=0.0.0.0:0`},
 		{"GET", resyncOf("d"), "", ""},
 		{"POST", "/timers", apitest.Simple, ""},
 		{"DELETE", "/timers/k", "", ""},
@@ -89,5 +100,15 @@ func TestChangesOfAdminsOnThePublicListenerAreLogged(t *testing.T) {
 		if diff := cmp.Diff(c.want, have); diff != "" || resp.StatusCode == http.StatusForbidden {
 			t.Errorf("%s %s: %d (-want +have):\n%s", c.method, c.path, resp.StatusCode, diff)
 		}
+	}
+}
+
+// A change by a token without a name is logged with a dash.
+func TestChangesWithoutANameAreLogged(t *testing.T) {
+	var log bytes.Buffer
+	c := change{method: "POST", path: "/timers/tea/fire", status: 200, address: "192.0.2.1:1234"}
+	c.log(slog.New(slog.NewTextHandler(&log, nil)))
+	if diff := cmp.Diff([]string{`level=INFO msg="admin change" method=POST path=/timers/tea/fire status=200 by=- address=192.0.2.1:1234`}, lines(&log)); diff != "" {
+		t.Errorf("log (-want +have):\n%s", diff)
 	}
 }

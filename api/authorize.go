@@ -30,12 +30,15 @@ func neededRole(method []byte) tokens.Role {
 	return tokens.Write
 }
 
-// neededRoleAt is the role that a request for a route needs. Clients may neither read all timers
-// nor have copies removed.
-func neededRoleAt(method []byte, to route) tokens.Role {
+// neededRoleAt is the role that a request needs. Clients may neither read all timers nor have copies
+// removed.
+func neededRoleAt(method []byte, uri *fasthttp.URI) tokens.Role {
 	need := neededRole(method)
-	if to == routeCollection && need == tokens.Read || to == routeReferences {
+	switch to := routeAt(uri); {
+	case to == routeReferences, to == routeCollection && need == tokens.Read && asksForReplicas(uri):
 		return tokens.Admin
+	case to == routeCollection && need == tokens.Read:
+		return tokens.List
 	}
 	return need
 }
@@ -137,8 +140,8 @@ func (s *Server) refuseUnauthorized(rc *fasthttp.RequestCtx) bool {
 	case openAPIPath, pingPath:
 		return false
 	}
-	need := neededRoleAt(rc.Method(), routeAt(rc.URI()))
-	if prefix, cleared := transport.Cleared(rc.Conn()); cleared && need <= neededRole(rc.Method()) {
+	need := neededRoleAt(rc.Method(), rc.URI())
+	if prefix, cleared := transport.Cleared(rc.Conn()); cleared && neededRole(rc.Method()).Allows(need) {
 		return confine(rc, prefix)
 	}
 	var authorization []byte

@@ -24,7 +24,7 @@ func guarded(t testing.TB, timers Timers) (s *Server, byRole map[tokens.Role]str
 	t.Helper()
 	var file strings.Builder
 	byRole = map[tokens.Role]string{}
-	for _, role := range []tokens.Role{tokens.Read, tokens.Write, tokens.Admin} {
+	for _, role := range []tokens.Role{tokens.Read, tokens.Write, tokens.List, tokens.Admin} {
 		token, line, err := tokens.Generate("name-"+role.String(), role, "", rand.Reader)
 		if err != nil {
 			t.Fatal(err)

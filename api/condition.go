@@ -62,6 +62,23 @@ func readMatch(lines [][]byte) (timer.Condition, error) {
 	return cond, nil
 }
 
+// conditionIn reads If-Match of a request to the admin listener. Without the header the condition is
+// zero.
+func conditionIn(header http.Header) (timer.Condition, error) {
+	if len(header.Values(fasthttp.HeaderIfNoneMatch)) > 0 {
+		return timer.Condition{}, wire.NewProblem(http.StatusBadRequest, "precondition-unsupported",
+			"If-None-Match is not supported here, and nothing was done; If-Match takes * or the ETags of earlier answers")
+	}
+	var lines [][]byte
+	for _, line := range header.Values(fasthttp.HeaderIfMatch) {
+		lines = append(lines, []byte(line))
+	}
+	if len(lines) == 0 {
+		return timer.Condition{}, nil
+	}
+	return readMatch(lines)
+}
+
 func malformedMatch() error {
 	return wire.NewProblem(http.StatusBadRequest, "precondition-malformed",
 		"If-Match is * or ETags of earlier answers, with their quotes and with commas between them; nothing was done")
@@ -73,11 +90,15 @@ func refuseConditions(c *fiber.Ctx) error {
 	header := &c.Request().Header
 	for _, name := range []string{fasthttp.HeaderIfMatch, fasthttp.HeaderIfNoneMatch} {
 		if len(header.PeekAll(name)) > 0 {
-			return wire.NewProblem(http.StatusBadRequest, "precondition-unsupported",
-				"If-Match and If-None-Match are not supported here, and nothing was done; send the request without them")
+			return unsupportedCondition()
 		}
 	}
 	return nil
+}
+
+func unsupportedCondition() error {
+	return wire.NewProblem(http.StatusBadRequest, "precondition-unsupported",
+		"If-Match and If-None-Match are not supported here, and nothing was done; send the request without them")
 }
 
 // setETag names the version of a timer in the answer.

@@ -9,6 +9,7 @@ import (
 
 	"chronos/api/transport"
 	"chronos/api/wire"
+	"chronos/scheduler/listing"
 	"chronos/scheduler/store"
 )
 
@@ -57,6 +58,14 @@ func confineLetters(f *store.LetterFilter, prefix string) error {
 	}
 	f.KeyPrefix = prefix
 	return nil
+}
+
+// confineListing limits a listing to the timers of a prefix.
+func confineListing(f *listing.Filter, prefix string) error {
+	keys := store.LetterFilter{Key: f.Key, KeyPrefix: f.KeyPrefix}
+	err := confineLetters(&keys, prefix)
+	f.KeyPrefix = keys.KeyPrefix
+	return err
 }
 
 // otherID answers a request for an id that does not begin with the token's prefix, whether or not the

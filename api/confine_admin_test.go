@@ -58,17 +58,27 @@ func adminAnswers() map[string][]routeAnswer {
 		"GET /readyz":                        {{"/readyz", "", 200, noCode}},
 		"GET openAPIPath":                    {{"/openapi.yaml", "", 200, noCode}},
 		"GET /metrics":                       {{"/metrics", "", 403, "id-prefix"}},
+		"GET /status":                        {{"/status", "", 403, "id-prefix"}},
+		"GET /load":                          {{"/load", "", 403, "id-prefix"}, {"/load?step=0", "", 403, "id-prefix"}},
+		"GET /{$}":                           {{"/", "", 404, "path-unknown"}},
 		"GET /topology":                      {{"/topology", "", 403, "id-prefix"}},
 		"POST /topology/shards":              {{"/topology/shards", "", 403, "token-scope"}},
 		"POST /topology/shards/{name}/drain": {{"/topology/shards/b/drain", "", 403, "token-scope"}},
 		"DELETE /topology/shards/{name}":     {{"/topology/shards/b", "", 403, "token-scope"}},
-		"GET path":                           {{resyncOf("a"), "", 403, "token-scope"}, {"/timers/?node-for-replicas=a", "", 403, "token-scope"}},
+		"GET path":                           {{resyncOf("a"), "", 403, "token-scope"}, {"/timers/?node-for-replicas=a", "", 403, "token-scope"}, {"/timers", "", 403, "token-scope"}},
 		"DELETE referencesPath":              {{"/timers/references?node-for-replicas=a", "", 403, "token-scope"}},
 		"GET /debug/pprof/path":              {{"/debug/pprof/", "", 403, "token-scope"}, {"/debug/pprof/heap", "", 403, "token-scope"}, {"/debug/pprof/profile", "", 403, "token-scope"}},
 		"GET deliveriesPath":                 {{"/deliveries", "", 403, "id-prefix"}, {"/deliveries?destination=http://a", "", 403, "id-prefix"}},
 		"GET /destinations":                  {{"/destinations", "", 403, "id-prefix"}},
 		"POST /destinations/pause":           {{"/destinations/pause", `{"destination":"http://h","until":"2030-01-31T12:00:00Z"}`, 403, "id-prefix"}},
 		"POST /destinations/resume":          {{"/destinations/resume", `{"destination":"http://h"}`, 403, "id-prefix"}},
+		"GET /dead/groups":                   {{"/dead/groups", "", 403, "token-scope"}},
+		"GET /timers/{id}/copies":            {{"/timers/a.own/copies", "", 403, "token-scope"}, {"/timers/b.secret/copies", "", 403, "token-scope"}},
+		"POST /timers/{id}/fire":             {{"/timers/a.own/fire", "", 403, "id-prefix"}, {"/timers/b.secret/fire", "", 403, "id-prefix"}},
+		"POST /timers/{id}/delay":            {{"/timers/a.own/delay?by=1s", "", 403, "id-prefix"}, {"/timers/b.secret/delay?by=1s", "", 403, "id-prefix"}},
+		"POST /timers/bulk/delete":           {{"/timers/bulk/delete?key-prefix=a.", "", 403, "token-scope"}},
+		"POST /timers/bulk/fire":             {{"/timers/bulk/fire?key-prefix=a.", "", 403, "token-scope"}},
+		"POST /timers/bulk/delay":            {{"/timers/bulk/delay?key-prefix=a.&by=1s", "", 403, "token-scope"}},
 		"POST /dead/fire":                    {{"/dead/fire?key-prefix=a.", "", 403, "token-scope"}},
 		"POST /dead/{id}/fire":               {{"/dead/own/fire", "", 403, "token-scope"}},
 		"DELETE /dead":                       {{"/dead?key-prefix=a.", "", 403, "token-scope"}},
@@ -98,7 +108,7 @@ func TestAdminRoutesWithAPrefix(t *testing.T) {
 	timers := known(t, "b.secret")
 	s, byPrefix := confined(t, timers, "a.")
 	admin := NewAdmin(AdminConfig{
-		Authorizer: s.authorizer, Topology: topology, Letters: letters, Gatherer: registry, Resync: s.Resynchronisation(), Destinations: &fakeDestinations{},
+		Authorizer: s.authorizer, Topology: topology, Letters: letters, Gatherer: registry, Resync: s.Resynchronisation(), Destinations: &fakeDestinations{}, Cluster: &fakeCluster{}, Groups: &fakeGroups{}, Interventions: &fakeInterventions{}, Lister: &fakeLister{}, Changer: &fakeChanger{},
 	})
 	token := strings.TrimPrefix(byPrefix["a."], "Bearer ")
 	for name, requests := range tests {

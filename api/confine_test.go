@@ -28,21 +28,38 @@ import (
 // confined is a server with tokens of the role write: for each prefix, and "" for all timers.
 func confined(t testing.TB, timers Timers, prefixes ...string) (s *Server, byPrefix map[string]string) {
 	t.Helper()
-	var file strings.Builder
+	all := confinedAs(t, tokens.Write, prefixes...)
 	byPrefix = map[string]string{}
+	for prefix, token := range all.tokens {
+		byPrefix[prefix] = "Bearer " + token
+	}
+	return New(Config{Timers: timers, Authorizer: all.set}), byPrefix
+}
+
+// prefixed are tokens by prefix.
+type prefixed struct {
+	set    *tokens.Set
+	tokens map[string]string
+}
+
+// confinedAs makes tokens of a role: for each prefix, and "" for all timers.
+func confinedAs(t testing.TB, role tokens.Role, prefixes ...string) prefixed {
+	t.Helper()
+	var file strings.Builder
+	byPrefix := map[string]string{}
 	for i, prefix := range prefixes {
-		token, line, err := tokens.Generate("name-"+strconv.Itoa(i), tokens.Write, prefix, rand.Reader)
+		token, line, err := tokens.Generate("name-"+strconv.Itoa(i), role, prefix, rand.Reader)
 		if err != nil {
 			t.Fatal(err)
 		}
-		byPrefix[prefix] = "Bearer " + token.Reveal()
+		byPrefix[prefix] = token.Reveal()
 		file.WriteString(line + "\n")
 	}
 	set, err := tokens.Parse([]byte(file.String()))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return New(Config{Timers: timers, Authorizer: set}), byPrefix
+	return prefixed{set, byPrefix}
 }
 
 // known are timers of the given keys; the callbacks tell the keys.

@@ -12,8 +12,6 @@ import (
 	"chronos/api/tokens"
 	"chronos/api/wire"
 	"chronos/scheduler/destinations"
-	"chronos/scheduler/store"
-	"chronos/scheduler/timer"
 )
 
 // Destinations are the destinations of callbacks that the admin listener shows, pauses and resumes.
@@ -39,7 +37,7 @@ func serveDestinations(mux *http.ServeMux, by gate, all Destinations) {
 		mux.Handle(pattern, by.lets(need, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			view, err := do(w, r)
 			if err != nil {
-				answerProblem(w, pauseProblem(err))
+				answerProblem(w, wire.PauseProblem(err))
 				return
 			}
 			w.Header().Set("Content-Type", "application/json")
@@ -94,20 +92,4 @@ func badBody(err error) error {
 		return wire.NewProblem(http.StatusRequestEntityTooLarge, "body-too-large", "the body is over "+strconv.Itoa(maxPauseBody)+" bytes; send destination and until alone")
 	}
 	return wire.NewProblem(http.StatusBadRequest, "body-unreadable", "the body could not be read to its end; send the request again")
-}
-
-// pauseProblem makes the answer to a client from err.
-func pauseProblem(err error) wire.Problem {
-	switch {
-	case errors.Is(err, destinations.ErrFull):
-		return wire.NewProblem(http.StatusConflict, "pauses-full", "the Redis instances refuse this: "+strconv.Itoa(store.MaxPauses)+
-			" destinations are paused, or over "+strconv.Itoa(store.MaxDecisions)+" were within a day, or this node's clock is over an hour wrong; resume some, or set the clock")
-	case errors.Is(err, timer.ErrOvertaken):
-		return wire.NewProblem(http.StatusConflict, "overtaken", "other requests paused or resumed this destination at the same time; look at the destinations, and send the request again if you still want it")
-	}
-	p, known := wire.ProblemOf(err)
-	if known && p.Code == "store-unavailable" {
-		p.Detail = "no Redis instance could be told in time; nothing may have changed, or some nodes have heard of it; send the request again later"
-	}
-	return p
 }

@@ -149,7 +149,7 @@ func TestRolesForDestinations(t *testing.T) {
 			var want []string
 			refused := have.Status == http.StatusUnauthorized || have.Status == http.StatusForbidden
 			if role >= c.least && c.want != "" {
-				want = []string{`level=INFO msg="admin change" method=POST ` + c.want + " token=name-" + role.String() + " address=192.0.2.1:1234"}
+				want = []string{`level=INFO msg="admin change" method=POST ` + c.want + " by=name-" + role.String() + " address=192.0.2.1:1234"}
 			}
 			if diff := cmp.Diff(want, trimmed(lines(&log))); diff != "" || refused != (role < c.least) {
 				t.Errorf("%s by %v: %d (-want +have):\n%s", c.request, role, have.Status, diff)

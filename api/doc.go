@@ -6,7 +6,7 @@
 //   - Package transport reads the request, within bounds.
 //   - The guard bounds the number of requests, asks for the right to make the request, and measures
 //     the request (guard.go, authorize.go, metrics.go).
-//   - Fiber finds the handler (routes.go, timers.go, resync.go, statistics.go).
+//   - Fiber finds the handler (routes.go, timers.go, listing.go, resync.go, statistics.go).
 //   - The handler has package wire make one or more timers of the body, and calls Timers.
 //   - Package wire writes the answer, or the problem.
 //

@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"net/url"
 	"slices"
@@ -50,7 +49,7 @@ func serveLetters(mux *http.ServeMux, by gate, letters Letters) {
 			defer cancel()
 			view, err := do(ctx, r)
 			if err != nil {
-				answerProblem(w, letterProblem(err))
+				answerProblem(w, wire.LetterProblem(err))
 				return
 			}
 			w.Header().Set("Content-Type", "application/json")
@@ -122,7 +121,7 @@ func changeLetters(ctx context.Context, r *http.Request,
 	view := wire.LettersDone{Left: done.Left, Next: done.Next, Unreached: done.Unreached}
 	count(&view, done.Done)
 	for _, refused := range done.Refused {
-		p := letterProblem(refused.Err)
+		p := wire.LetterProblem(refused.Err)
 		view.Refused = append(view.Refused, wire.RefusedLetter{ID: refused.ID, Key: refused.Key, Code: p.Code, Detail: p.Detail})
 	}
 	return view, nil
@@ -164,26 +163,4 @@ func letterQuery(r *http.Request, more string) (q store.LetterQuery, all bool, e
 		return q, false, badQuery("all is true, or left out")
 	}
 	return q, values.Get("all") == "true", nil
-}
-
-// letterProblem makes the answer to a client from err.
-func letterProblem(err error) wire.Problem {
-	var refused *timer.InvalidError
-	switch {
-	case errors.Is(err, timer.ErrNotFound):
-		return wire.NewProblem(http.StatusNotFound, "letter-not-found", "there is no such dead letter; it was fired again, deleted, or is over CHRONOS_DEAD_RETENTION old: list them")
-	case errors.Is(err, store.ErrCursor):
-		return wire.NewProblem(http.StatusBadRequest, "cursor-malformed", "the cursor is none that was answered as next; leave it out to begin anew")
-	case errors.Is(err, timer.ErrSuperseded):
-		return wire.NewProblem(http.StatusConflict, "letter-superseded", "a timer with this key was set, replaced or deleted since this one was given up, and is there or was until 2 minutes ago; delete the letter, or try again when that timer is over")
-	case errors.Is(err, store.ErrUnreadable):
-		return wire.NewProblem(http.StatusConflict, "letter-unreadable", wire.Printable(err.Error())+"; look at its text, and delete it")
-	case errors.As(err, &refused):
-		return wire.NewProblem(http.StatusConflict, refused.Code, "a timer like this is refused now: "+refused.Detail)
-	}
-	p, known := wire.ProblemOf(err)
-	if known && p.Code == "store-unavailable" {
-		p.Detail = "not all Redis instances that it takes could be reached in time; try again later: a letter that was fired meanwhile is fired as the same timer, with the same webhook-id"
-	}
-	return p
 }

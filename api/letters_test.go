@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -98,13 +99,17 @@ func askAdmin(t *testing.T, a *Admin, method, path, token string, body ...string
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
-	w := httptest.NewRecorder()
-	a.server.Handler.ServeHTTP(w, req)
-	return recorded(w)
+	return answerTo(t, a, req, text)
 }
 
-func recorded(w *httptest.ResponseRecorder) apitest.Answer {
-	return apitest.Answer{Status: w.Code, Header: w.Header(), Body: w.Body.Bytes()}
+// answerTo is the answer of the admin listener to a request with a body. The answer must be described.
+func answerTo(t *testing.T, a *Admin, req *http.Request, body string) apitest.Answer {
+	t.Helper()
+	w := httptest.NewRecorder()
+	a.server.Handler.ServeHTTP(w, req)
+	got := apitest.Answer{Status: w.Code, Header: w.Header(), Body: w.Body.Bytes()}
+	wantAdminDescribed(t, req, body, got)
+	return got
 }
 
 func TestLettersAreShownWithoutSecrets(t *testing.T) {
@@ -183,7 +188,7 @@ func TestLettersAreChanged(t *testing.T) {
 	} {
 		method, path, _ := strings.Cut(request, " ")
 		got := askAdmin(t, admin, method, path, "")
-		body := strings.ReplaceAll(string(got.Body), letterProblem(timer.ErrSuperseded).Detail, "…")
+		body := strings.ReplaceAll(string(got.Body), wire.LetterProblem(timer.ErrSuperseded).Detail, "…")
 		if got.Status != http.StatusOK || body != want+"\n" {
 			t.Errorf("%s: %d %s, want %s", request, got.Status, body, want)
 		}
@@ -191,24 +196,27 @@ func TestLettersAreChanged(t *testing.T) {
 }
 
 func TestLetterProblems(t *testing.T) {
+	single, several := []string{"GET /dead/l1", "POST /dead/l1/fire", "DELETE /dead/l1"}, []string{"GET /dead", "POST /dead/fire?all=true", "DELETE /dead?all=true"}
+	fire, all := []string{"POST /dead/l1/fire"}, slices.Concat(single, several)
 	for name, c := range map[string]struct {
 		err    error
 		status int
 		code   string
+		of     []string // requests that may end so
 	}{
-		"none":        {timer.ErrNotFound, 404, "letter-not-found"},
-		"cursor":      {store.ErrCursor, 400, "cursor-malformed"},
-		"superseded":  {timer.ErrSuperseded, 409, "letter-superseded"},
-		"unreadable":  {fmt.Errorf("%w: x\x1b", store.ErrUnreadable), 409, "letter-unreadable"},
-		"denied":      {&timer.InvalidError{Pointer: "/callback/http/uri", Code: "uri-denied", Detail: "d"}, 409, "uri-denied"},
-		"unavailable": {fmt.Errorf("a: %w", timer.ErrUnavailable), 503, "store-unavailable"},
-		"overloaded":  {timer.ErrOverloaded, 503, "overloaded"},
-		"late":        {context.DeadlineExceeded, 503, "store-unavailable"},
-		"unknown":     {errors.New("s3cret"), 500, "internal"},
+		"none":        {timer.ErrNotFound, 404, "letter-not-found", single},
+		"cursor":      {store.ErrCursor, 400, "cursor-malformed", several},
+		"superseded":  {timer.ErrSuperseded, 409, "letter-superseded", fire},
+		"unreadable":  {fmt.Errorf("%w: x\x1b", store.ErrUnreadable), 409, "letter-unreadable", fire},
+		"denied":      {&timer.InvalidError{Pointer: "/callback/http/uri", Code: "uri-denied", Detail: "d"}, 409, "uri-denied", fire},
+		"unavailable": {fmt.Errorf("a: %w", timer.ErrUnavailable), 503, "store-unavailable", all},
+		"overloaded":  {timer.ErrOverloaded, 503, "overloaded", all},
+		"late":        {context.DeadlineExceeded, 503, "store-unavailable", all},
+		"unknown":     {errors.New("s3cret"), 500, "internal", all},
 	} {
 		t.Run(name, func(t *testing.T) {
 			admin := NewAdmin(AdminConfig{Letters: &fakeLetters{letters: someLetters(), err: c.err}, Authorizer: anyone{}})
-			for _, request := range []string{"GET /dead", "GET /dead/l1", "POST /dead/l1/fire", "DELETE /dead/l1", "POST /dead/fire?all=true", "DELETE /dead?all=true"} {
+			for _, request := range c.of {
 				method, path, _ := strings.Cut(request, " ")
 				got := askAdmin(t, admin, method, path, "")
 				apitest.WantProblem(t, got, c.status, c.code, apitest.NoPointer)

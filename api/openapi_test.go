@@ -129,52 +129,63 @@ type call struct {
 }
 
 // codesInSource finds the codes in groups of folders that call each other, sorted and without
-// repeats.
+// repeats. Files for the admin listener alone are left out.
 func codesInSource(t *testing.T, groups ...[]string) []string {
 	t.Helper()
 	var codes []string
 	for _, folders := range groups {
-		s := &source{t: t, files: token.NewFileSet(), consts: map[string]string{}, params: map[string][]string{}, calls: map[string][]call{}}
+		var files []string
 		for _, folder := range folders {
-			s.read(folder)
-		}
-		for function, params := range s.params {
-			if i := slices.Index(params, "code"); i >= 0 {
-				codes = append(codes, s.arguments(function, i)...)
+			paths, err := filepath.Glob(filepath.Join(folder, "*.go"))
+			if err != nil || len(paths) == 0 {
+				t.Fatalf("find source in %s: %v, %v", folder, err, fs.ErrNotExist)
+			}
+			for _, path := range paths {
+				if !strings.HasSuffix(path, "_test.go") && !slices.Contains(adminSource(), path) {
+					files = append(files, path)
+				}
 			}
 		}
-		for _, field := range s.literal {
-			codes = append(codes, s.values(field.in, field.args[0])...)
-		}
+		codes = append(codes, codesIn(t, files...)...)
 	}
 	slices.Sort(codes)
 	return slices.Compact(codes)
 }
 
-func (s *source) read(folder string) {
-	s.t.Helper()
-	paths, err := filepath.Glob(filepath.Join(folder, "*.go"))
-	if err != nil || len(paths) == 0 {
-		s.t.Fatalf("find source in %s: %v, %v", folder, err, fs.ErrNotExist)
+// codesIn finds the codes in files that call each other, sorted and without repeats.
+func codesIn(t *testing.T, files ...string) (codes []string) {
+	t.Helper()
+	s := &source{t: t, files: token.NewFileSet(), consts: map[string]string{}, params: map[string][]string{}, calls: map[string][]call{}}
+	for _, path := range files {
+		s.read(path)
 	}
-	for _, path := range paths {
-		if strings.HasSuffix(path, "_test.go") || slices.Contains([]string{"topology.go", "letters.go", "outsiders.go", "destinations.go", "wire/destinations.go", "../scheduler/pauses.go"}, path) { // of the admin listener
-			continue
+	for function, params := range s.params {
+		if i := slices.Index(params, "code"); i >= 0 {
+			codes = append(codes, s.arguments(function, i)...)
 		}
-		file, err := parser.ParseFile(s.files, path, nil, parser.SkipObjectResolution)
-		if err != nil {
-			s.t.Fatal(err)
-		}
-		for _, declared := range file.Decls {
-			name := ""
-			if f, ok := declared.(*ast.FuncDecl); ok {
-				if name = f.Name.Name; f.Recv != nil {
-					name = "." + name
-				}
-				s.params[name] = stringParams(f)
+	}
+	for _, field := range s.literal {
+		codes = append(codes, s.values(field.in, field.args[0])...)
+	}
+	slices.Sort(codes)
+	return slices.Compact(codes)
+}
+
+func (s *source) read(path string) {
+	s.t.Helper()
+	file, err := parser.ParseFile(s.files, path, nil, parser.SkipObjectResolution)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, declared := range file.Decls {
+		name := ""
+		if f, ok := declared.(*ast.FuncDecl); ok {
+			if name = f.Name.Name; f.Recv != nil {
+				name = "." + name
 			}
-			ast.Inspect(declared, func(n ast.Node) bool { s.note(name, n); return true })
+			s.params[name] = stringParams(f)
 		}
+		ast.Inspect(declared, func(n ast.Node) bool { s.note(name, n); return true })
 	}
 }
 
@@ -258,6 +269,14 @@ func (s *source) values(in string, e ast.Expr) []string {
 	case *ast.SelectorExpr:
 		if strings.EqualFold(e.Sel.Name, "code") {
 			return nil
+		}
+	case *ast.CallExpr: // the first value that is not empty
+		if f, ok := e.Fun.(*ast.SelectorExpr); ok && f.Sel.Name == "Or" {
+			var all []string
+			for _, arg := range e.Args {
+				all = append(all, s.values(in, arg)...)
+			}
+			return all
 		}
 	case *ast.BinaryExpr:
 		var all []string

@@ -39,7 +39,7 @@ func (o *outsiders) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			"this listener answers under addresses and localhost; add the name in the header Host to CHRONOS_ADMIN_HOSTS if it is one of this machine"))
 	case o.origin.Check(r) != nil:
 		answerProblem(w, wire.NewProblem(http.StatusForbidden, "cross-origin", "a page of another site asks for a change; send the request without a browser"))
-	case r.ContentLength != 0 && !isRead(r.Method) && !isJSON(r.Header):
+	case r.ContentLength != 0 && !isRead(r.Method) && !isJSON(r.Header) && !isDashboardForm(r):
 		answerProblem(w, wire.NewProblem(http.StatusUnsupportedMediaType, "content-type", "a request for a change has a body that is not declared as JSON; send one header Content-Type: application/json"))
 	default:
 		o.next.ServeHTTP(w, r)
@@ -77,11 +77,22 @@ func nameOf(host string) string {
 
 func isRead(method string) bool { return method == http.MethodGet || method == http.MethodHead }
 
-func isJSON(header http.Header) bool {
+func isJSON(header http.Header) bool { return isOfType(header, "application/json") }
+
+// dashboardPath is where the dashboard is.
+const dashboardPath = "/ui/"
+
+// isDashboardForm reports whether a request is a form of the dashboard. The forms of the dashboard need
+// the cookie of a login, which browsers send with no request of another site.
+func isDashboardForm(r *http.Request) bool {
+	return strings.HasPrefix(r.URL.Path, dashboardPath) && isOfType(r.Header, "application/x-www-form-urlencoded")
+}
+
+func isOfType(header http.Header, want string) bool {
 	given := header.Values("Content-Type")
 	if len(given) != 1 {
 		return false
 	}
 	kind, _, err := mime.ParseMediaType(given[0])
-	return err == nil && kind == "application/json"
+	return err == nil && kind == want
 }

@@ -59,9 +59,7 @@ func TestCallbacksAskNothingOfTheAdminListener(t *testing.T) {
 			req := httptest.NewRequestWithContext(t.Context(), method, path, http.NoBody)
 			req.Host = "127.0.0.1"
 			req.Header.Set(name, strings.TrimSpace(value))
-			w := httptest.NewRecorder()
-			admin.server.Handler.ServeHTTP(w, req)
-			apitest.WantProblem(t, recorded(w), http.StatusForbidden, "from-callback", apitest.NoPointer)
+			apitest.WantProblem(t, answerTo(t, admin, req, ""), http.StatusForbidden, "from-callback", apitest.NoPointer)
 		}
 	}
 }
@@ -77,9 +75,8 @@ func outside(t *testing.T, method, path, host, body string, headers ...string) (
 	for i := 0; i+1 < len(headers); i += 2 {
 		req.Header.Add(headers[i], headers[i+1])
 	}
-	w := httptest.NewRecorder()
-	admin.server.Handler.ServeHTTP(w, req)
-	return recorded(w), topology.changes > 0
+	got = answerTo(t, admin, req, body)
+	return got, topology.changes > 0
 }
 
 func TestHostsOfTheAdminListener(t *testing.T) {

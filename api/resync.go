@@ -15,7 +15,6 @@ import (
 	"github.com/gofiber/fiber/v2/middleware/adaptor"
 	"github.com/valyala/fasthttp"
 
-	"chronos/api/tokens"
 	"chronos/api/transport"
 	"chronos/api/wire"
 	"chronos/scheduler/resync"
@@ -44,10 +43,10 @@ const (
 	afterParameter = "after"
 )
 
-// ofAdmins guards a handler of the public listener that needs a token of the role admin. Without a
-// tokens file nobody may use the handler: the handler would show everybody timers whose ids are
+// ofTokens guards a handler of the public listener that needs a token of the role list or admin. Without
+// a tokens file nobody may use the handler: the handler would show everybody timers whose ids are
 // secret.
-func (s *Server) ofAdmins(next fiber.Handler) fiber.Handler {
+func (s *Server) ofTokens(next fiber.Handler) fiber.Handler {
 	if s.authorizer != nil {
 		return next
 	}
@@ -79,15 +78,10 @@ func (s *Server) Resynchronisation() http.Handler {
 	})
 }
 
-// serveResync serves resynchronisation on the admin listener.
-func serveResync(mux *http.ServeMux, by gate, answer http.Handler) {
-	for _, path := range []string{collectionPath, itemPrefix + "{$}"} {
-		mux.Handle("GET "+path, by.lets(tokens.Admin, answer))
-	}
-	mux.Handle("DELETE "+referencesPath, by.lets(tokens.Admin, answer))
-}
-
 func (s *Server) resync(c *fiber.Ctx) error {
+	if err := refuseMixture(c.Context().QueryArgs()); err != nil {
+		return err
+	}
 	q, err := readResync(c)
 	if err != nil {
 		return err

@@ -336,10 +336,10 @@ func TestResyncWithoutTokensIsOnTheAdminListener(t *testing.T) {
 	withTokens, byRole := guarded(t, timers)
 	admin := NewAdmin(AdminConfig{Authorizer: withTokens.authorizer, OpenReads: true, Resync: s.Resynchronisation()})
 	same := ask(t, New(Config{Timers: timers, Authorizer: anyone{}}), "GET", resyncOf("d"), "")
-	for role := openRead; role <= tokens.Admin; role++ {
+	for _, role := range []tokens.Role{openRead, tokens.Read, tokens.Write, tokens.List, tokens.Admin} {
 		timers.dropped = nil
 		read, dropped := askAdmin(t, admin, "GET", resyncOf("d"), byRole[role]), askAdmin(t, admin, "DELETE", drop, byRole[role], references("tea"))
-		if role < tokens.Admin {
+		if role != tokens.Admin {
 			if status := read.Status; status != dropped.Status || status != 401 && status != 403 || timers.dropped != nil {
 				t.Errorf("as %s: %d and %d, dropped %v", role, read.Status, dropped.Status, timers.dropped)
 			}

@@ -31,8 +31,8 @@ const (
 
 func (s *Server) routes() {
 	s.app.Post(collectionPath, s.create)
-	s.app.Get(collectionPath, s.ofAdmins(s.resync)) // and HEAD
-	s.app.Delete(referencesPath, s.ofAdmins(s.dropReferences))
+	s.app.Get(collectionPath, s.ofTokens(s.collection)) // and HEAD
+	s.app.Delete(referencesPath, s.ofTokens(s.dropReferences))
 	s.app.Post(batchPath, s.createBatch)
 	s.app.Get(itemPrefix+":id", s.lookup) // and HEAD
 	s.app.Get(itemPrefix+":id"+deliveriesSuffix, s.timerDeliveries)

@@ -21,10 +21,12 @@ const DefaultMaxRequests = 4096
 type Config struct {
 	// Timers does the work. Timers must be set.
 	Timers Timers
+	// Lister finds timers among all timers; nil for no listing.
+	Lister Lister
 	// Deliveries is the log of deliveries; nil for no log.
 	Deliveries Deliveries
 	// Authorizer decides about requests. A nil Authorizer allows everyone everything, except
-	// requests that need the role admin. The description of the interface is for everyone.
+	// requests that need the role list or admin. The description of the interface is for everyone.
 	Authorizer Authorizer
 	// Unknown says what becomes of unknown members of bodies if a request does not say.
 	Unknown wire.Handling
@@ -47,6 +49,7 @@ type Server struct {
 	*transport.Server // has Serve and Shutdown
 
 	timers     Timers
+	lister     Lister // nil for none
 	deliveries Deliveries
 	// authorizer is nil if everyone may do everything.
 	authorizer Authorizer
@@ -66,6 +69,7 @@ type Server struct {
 func New(cfg Config) *Server {
 	s := &Server{
 		timers:     cfg.Timers,
+		lister:     cfg.Lister,
 		deliveries: cfg.Deliveries,
 		authorizer: cfg.Authorizer,
 		unknown:    cfg.Unknown,

@@ -272,11 +272,8 @@ func readID(c *fiber.Ctx) (timer.ID, error) {
 	if given == batchID || given == referencesID {
 		return timer.ID{}, fiber.ErrMethodNotAllowed
 	}
-	id, err := timer.ParseID(given)
+	id, err := parseID(given)
 	if err != nil {
-		if refused, ok := errors.AsType[*timer.InvalidError](err); ok { // the pointer leads into no body
-			err = wire.NewProblem(http.StatusBadRequest, refused.Code, refused.Detail)
-		}
 		return timer.ID{}, err
 	}
 	if !strings.HasPrefix(id.Key, prefixOf(c.Context())) {
@@ -284,6 +281,20 @@ func readID(c *fiber.Ctx) (timer.ID, error) {
 	}
 	id.Key = strings.Clone(id.Key)
 	return id, nil
+}
+
+// parseID reads an id that does not stand in a body.
+func parseID(text string) (timer.ID, error) {
+	id, err := timer.ParseID(text)
+	return id, withoutPointer(err)
+}
+
+// withoutPointer is the error for a request in whose body the refused value does not stand.
+func withoutPointer(err error) error {
+	if refused, is := errors.AsType[*timer.InvalidError](err); is {
+		return wire.NewProblem(http.StatusBadRequest, refused.Code, refused.Detail)
+	}
+	return err
 }
 
 const (
@@ -352,13 +363,16 @@ func answerJSON(c *fiber.Ctx, body []byte) error {
 	return nil
 }
 
-const unreachedHeader = "X-Chronos-Unreached"
+const (
+	inFlightHeader  = "X-Chronos-In-Flight"
+	unreachedHeader = "X-Chronos-Unreached"
+)
 
 // markUntold adds headers about the former version: may a callback still start, and how many copies
 // could not be reached?
 func markUntold(c *fiber.Ctx, receipt *timer.Receipt) {
 	if receipt.InFlight {
-		c.Set("X-Chronos-In-Flight", "true")
+		c.Set(inFlightHeader, "true")
 	}
 	if receipt.Unreached > 0 {
 		c.Set(unreachedHeader, strconv.Itoa(receipt.Unreached))

@@ -1,10 +1,8 @@
 package api
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"io"
 	"net/http"
 	"time"
@@ -30,37 +28,13 @@ type Topology interface {
 }
 
 // TopologyView is the topology as the admin listener shows the topology.
-type TopologyView struct {
-	Epoch int64 `json:"epoch"`
-	// View is the cluster view that resynchronisation asks for. View changes when timers belong on
-	// different shards.
-	View string `json:"cluster-view-id"`
-	// Moving says that timers still move to their owners after the last change.
-	Moving bool        `json:"moving"`
-	Shards []ShardView `json:"shards"`
-}
+type TopologyView = wire.TopologyView
 
 // ShardView is a shard of the topology.
-type ShardView struct {
-	Name  string `json:"name"`
-	URL   string `json:"url"` // without secrets
-	State string `json:"state"`
-	// Copies is how many timers and tombstones the shard has; nil if the shard can't be asked.
-	Copies *int64 `json:"copies"`
-	// Swept is the share of the shard, from 0 to 1, that already conforms to the last change; nil
-	// if the shard can't be asked.
-	Swept *float64 `json:"swept"`
-	// Problem says what is wrong with the shard; empty if nothing is wrong.
-	Problem string `json:"problem,omitempty"`
-}
+type ShardView = wire.ShardView
 
 // RefusedError says why a change can't be made, and what to do.
-type RefusedError struct {
-	Reason string
-	Code   string // "" for topology-refused
-}
-
-func (e *RefusedError) Error() string { return e.Reason }
+type RefusedError = wire.RefusedError
 
 const (
 	topologyPatience = 8 * time.Second
@@ -75,7 +49,7 @@ func serveTopology(mux *http.ServeMux, by gate, topology Topology) {
 			defer cancel()
 			view, err := do(ctx, r)
 			if err != nil {
-				answerProblem(w, topologyProblem(err))
+				answerProblem(w, wire.TopologyProblem(err))
 				return
 			}
 			w.Header().Set("Content-Type", "application/json")
@@ -113,20 +87,4 @@ func forcibly(ctx context.Context, r *http.Request, do func(ctx context.Context,
 		return TopologyView{}, wire.NewProblem(http.StatusBadRequest, "force-malformed", "force is true or false")
 	}
 	return do(ctx, r.PathValue("name"), force == "true")
-}
-
-func topologyProblem(err error) wire.Problem {
-	var (
-		refused *RefusedError
-		own     wire.Problem
-	)
-	switch {
-	case errors.As(err, &own):
-		return own
-	case errors.As(err, &refused):
-		return wire.NewProblem(http.StatusConflict, cmp.Or(refused.Code, "topology-refused"), wire.Printable(refused.Reason))
-	}
-	p := wire.NewProblem(http.StatusServiceUnavailable, "topology-unfinished", wire.Printable(err.Error()))
-	p.RetryAfter = 10 * time.Second
-	return p
 }

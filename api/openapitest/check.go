@@ -44,6 +44,8 @@ func (d *Description) checkElsewhere(input *openapi3filter.RequestValidationInpu
 		http.StatusTooManyRequests:             "RateLimited",
 		http.StatusRequestTimeout:              "RequestTimeout",
 		http.StatusRequestEntityTooLarge:       "BodyTooLarge",
+		http.StatusUnsupportedMediaType:        "BodyNotJSON",
+		http.StatusMisdirectedRequest:          "HostUnknown",
 		http.StatusRequestHeaderFieldsTooLarge: "HeaderTooLarge",
 		http.StatusServiceUnavailable:          "Unavailable",
 	}
@@ -110,12 +112,12 @@ func formats() []openapi3.SchemaValidationOption {
 }
 
 // checkHeaders finds headers that are sent twice or not described. Headers of HTTP itself need no
-// description.
+// description. Vary is a list, and may be sent twice.
 func checkHeaders(response *openapi3.Response, have *http.Response) error {
 	var errs []error
-	http11 := []string{"Connection", "Content-Length", "Content-Type", "Date", "Transfer-Encoding"}
+	http11 := []string{"Connection", "Content-Length", "Content-Type", "Date", "Transfer-Encoding", "Vary"}
 	for name, values := range have.Header {
-		if len(values) != 1 {
+		if len(values) != 1 && name != "Vary" {
 			errs = append(errs, fmt.Errorf("header %s is there %d times", name, len(values)))
 		}
 		described := slices.ContainsFunc(http11, func(h string) bool { return h == name })

@@ -15,7 +15,8 @@
 //   - An answer without a described operation is a 404 or a 405, as the components PathUnknown and
 //     MethodNotAllowed say. An answer may also be a refusal that the server gives before the server
 //     knows the path.
-//   - A callback conforms to the only operation under webhooks.
+//   - A callback conforms to the only operation under webhooks. A description without webhooks
+//     describes no callbacks.
 //
 // The work is done by github.com/getkin/kin-openapi, which validates OpenAPI 3.1 schemas as JSON
 // Schema 2020-12. Package openapitest adds checks that kin-openapi leaves out: answers to HEAD,

@@ -73,6 +73,9 @@ func (t *transport) RoundTrip(request *http.Request) (*http.Response, error) {
 			return nil, fmt.Errorf("read request: %w", err)
 		}
 		sent.Body = io.NopCloser(bytes.NewReader(asked))
+		if len(asked) == 0 { // net/http takes any further empty body for a body of unknown length
+			sent.Body = http.NoBody
+		}
 		sent.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(asked)), nil }
 	}
 	response, err := t.base.RoundTrip(sent)

@@ -24,7 +24,7 @@ const (
 const (
 	faultShape     = "want a name, roles and a hash: orders write sha256:<64 hex digits> [rate=<requests per second>] [burst=<requests>] [prefix=<begin of ids>]"
 	faultName      = "the name must be 1 to 32 of the characters A-Z a-z 0-9 . _ - and not begin with chr_"
-	faultRoles     = "roles are read, write and admin, several separated by commas"
+	faultRoles     = "roles are read, write, list and admin, several separated by commas"
 	faultHash      = "the hash must be sha256: and 64 hex digits"
 	faultToken     = "a token itself stands here; put its hash, and make another token, since this one was written down"
 	faultOption    = "after the hash only rate=<requests per second>, burst=<requests> and prefix=<begin of ids> may stand, each once"

@@ -157,10 +157,10 @@ func TestOnlyTokensOfTheFilePass(t *testing.T) {
 		var text strings.Builder
 		text.WriteString("always read " + hash(1) + "\n")
 		for range rapid.IntRange(1, 12).Draw(t, "tokens") {
-			m := made{role: Role(rapid.IntRange(1, 3).Draw(t, "role")), kept: rapid.Bool().Draw(t, "kept")} //nolint:gosec // 1 to 3
+			m := made{role: rapid.SampledFrom([]Role{Read, Write, List, Write | List, Admin}).Draw(t, "role"), kept: rapid.Bool().Draw(t, "kept")}
 			var line string
 			var err error
-			if m.token, line, err = Generate("n-"+m.role.String(), m.role, "", rand.Reader); err != nil {
+			if m.token, line, err = Generate("n-"+strings.ReplaceAll(m.role.String(), ",", "-"), m.role, "", rand.Reader); err != nil {
 				t.Fatal(err)
 			}
 			if m.kept {
@@ -173,12 +173,12 @@ func TestOnlyTokensOfTheFilePass(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, m := range all {
-			for need := Read; need <= Admin; need++ {
+			for _, need := range []Role{Read, Write, List, Admin} {
 				got := s.Check(header(m.token), need, time.Now()).Outcome
 				want := Unknown
 				if m.kept {
 					want = Scope
-					if m.role >= need {
+					if m.role.Allows(need) {
 						want = OK
 					}
 				}

@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -189,15 +190,12 @@ func TestIsToken(t *testing.T) {
 }
 
 func TestRoleAllows(t *testing.T) {
-	want := map[Role][]Role{0: nil, Read: {Read}, Write: {Read, Write}, Admin: {Read, Write, Admin}, Admin + 1: nil}
-	for role, allowed := range want {
+	both := Write | List
+	want := map[Role][]Role{0: nil, Read: {Read}, Write: {Read, Write}, List: {Read, List}, both: {Read, Write, List, both}, Admin: {Read, Write, List, both, Admin}}
+	for role := range Admin + 2 {
 		for need := range Admin + 2 {
-			expected := false
-			for _, a := range allowed {
-				expected = expected || a == need
-			}
-			if role.Allows(need) != expected {
-				t.Errorf("%v allows %v is %v", role, need, !expected)
+			if role.Allows(need) != slices.Contains(want[role], need) {
+				t.Errorf("%d allows %d is %v", role, need, role.Allows(need))
 			}
 		}
 	}
@@ -206,6 +204,7 @@ func TestRoleAllows(t *testing.T) {
 func TestParseRoles(t *testing.T) {
 	for text, want := range map[string]Role{
 		"read": Read, "write": Write, "admin": Admin, "read,write": Write, "write,read": Write, "read,admin": Admin, "read,read": Read,
+		"list": List, "list,read": List, "list,write": Write | List, "list,admin": Admin,
 		"": 0, ",": 0, "read,": 0, "none": 0, "Read": 0, "read, write": 0, "root": 0, "read;write": 0,
 	} {
 		got, err := ParseRoles(text)

@@ -269,7 +269,7 @@ func FuzzParseInstant(f *testing.F) {
 	}
 	grammar := regexp.MustCompile(`^\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]([01]\d|2[0-3]):[0-5]\d)$`)
 	f.Fuzz(func(t *testing.T, text string) {
-		have, ok := parseInstant(text)
+		have, ok := ParseInstant(text)
 		peer, err := time.Parse(time.RFC3339, text)
 		grammatical := grammar.MatchString(text)
 		switch {

@@ -70,7 +70,7 @@ func (d *pauseDecoder) readUntil(*Decoder) error {
 	if err != nil {
 		return err
 	}
-	at, ok := parseInstant(text)
+	at, ok := ParseInstant(text)
 	if !ok || at.IsZero() {
 		return refuse(pointer, "until-malformed", want)
 	}

@@ -17,7 +17,7 @@ func (d *Decoder) at() error {
 	case !ok:
 		return d.mistyped(pointer, "at-type", "at is not a string; give an instant such as 2030-01-31T12:00:00.250Z")
 	}
-	at, ok := parseInstant(text)
+	at, ok := ParseInstant(text)
 	switch {
 	case !ok:
 		return refuse(pointer, "at-malformed", "at is not an RFC 3339 instant with its offset, such as 2030-01-31T12:00:00.250Z")
@@ -33,9 +33,9 @@ func (d *Decoder) at() error {
 // shape is the length of an instant before the fraction.
 const shape = len("2006-01-02T15:04:05")
 
-// parseInstant reads an instant of RFC 3339, rounded up to the next millisecond, in UTC. T and Z
+// ParseInstant reads an instant of RFC 3339, rounded up to the next millisecond, in UTC. T and Z
 // may be in lower case. A leap second counts as the beginning of the next second.
-func parseInstant(text string) (at time.Time, ok bool) {
+func ParseInstant(text string) (at time.Time, ok bool) {
 	if len(text) <= shape {
 		return time.Time{}, false
 	}

@@ -35,7 +35,7 @@ func TestParseInstant(t *testing.T) {
 		"1969-12-31T23:59:59.9999999999999Z":        time.UnixMilli(0).UTC(),
 		"1582-10-10T00:00:00.000000000000000+00:01": time.Date(1582, 10, 9, 23, 59, 0, 0, time.UTC),
 	} {
-		if have, ok := parseInstant(text); !ok || !have.Equal(want) || have.Location() != time.UTC {
+		if have, ok := ParseInstant(text); !ok || !have.Equal(want) || have.Location() != time.UTC {
 			t.Errorf("%s: have %v, %v; want %v", text, have, ok, want)
 		}
 	}
@@ -49,7 +49,7 @@ func TestParseInstant(t *testing.T) {
 		// No leap second can be there.
 		"2016-12-31T12:00:60Z", "2016-12-30T23:59:60Z", "2016-12-31T23:59:60+01:00", "2016-12-31T23:58:60Z", "2016-12-31T23:59:60",
 	} {
-		if have, ok := parseInstant(text); ok {
+		if have, ok := ParseInstant(text); ok {
 			t.Errorf("%q is taken for %v", text, have)
 		}
 	}

@@ -84,7 +84,7 @@ func viewLetter(l *store.Letter) LetterView {
 }
 
 // userOf finds user and password of URLs in a text.
-var userOf = regexp.MustCompile(`(?i)(https?:\\?/\\?/)[^/?#"\s]*@`)
+var userOf = regexp.MustCompile(`(?i)([a-z][a-z0-9+.-]*:\\?/\\?/)[^/?#"\s]*@`)
 
 // ReplaceUsers replaces user, password and @ in all URLs of a text.
 func ReplaceUsers(text, by string) string { return userOf.ReplaceAllString(text, "${1}"+by) }

@@ -246,3 +246,6 @@ func RenderStatistics(found *statistics.Sums) []byte {
 	}
 	return append(dst, '}')
 }
+
+// RenderRequest is the body of a request for a timer like t. Secrets are hidden.
+func RenderRequest(t *timer.Timer) ([]byte, error) { return marshal(viewTimer(t)) }

@@ -1,0 +1,34 @@
+package wire
+
+// TopologyView is the topology as the admin listener shows the topology.
+type TopologyView struct {
+	Epoch int64 `json:"epoch"`
+	// View is the cluster view that resynchronisation asks for. View changes when timers belong on
+	// different shards.
+	View string `json:"cluster-view-id"`
+	// Moving says that timers still move to their owners after the last change.
+	Moving bool        `json:"moving"`
+	Shards []ShardView `json:"shards"`
+}
+
+// ShardView is a shard of the topology.
+type ShardView struct {
+	Name  string `json:"name"`
+	URL   string `json:"url"` // without secrets
+	State string `json:"state"`
+	// Copies is how many timers and tombstones the shard has; nil if the shard can't be asked.
+	Copies *int64 `json:"copies"`
+	// Swept is the share of the shard, from 0 to 1, that already conforms to the last change; nil
+	// if the shard can't be asked.
+	Swept *float64 `json:"swept"`
+	// Problem says what is wrong with the shard; empty if nothing is wrong.
+	Problem string `json:"problem,omitempty"`
+}
+
+// RefusedError says why a change can't be made, and what to do.
+type RefusedError struct {
+	Reason string
+	Code   string // "" for topology-refused
+}
+
+func (e *RefusedError) Error() string { return e.Reason }
