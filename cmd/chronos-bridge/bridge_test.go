@@ -251,7 +251,7 @@ func TestAdminNeedsTheTokenOfTheBridge(t *testing.T) {
 			t.Errorf("with %s: %d, want %d", header, got, status)
 		}
 	}
-	if !strings.Contains(b.log.String(), `msg="admin change" method=POST path=/dead/fire query="all=true" status=200 token=local address=127.0.0.1:`) {
+	if !strings.Contains(b.log.String(), `msg="admin change" method=POST path=/dead/fire query="all=true" status=200 by=local address=127.0.0.1:`) {
 		t.Error("the log does not say who fired the dead letters")
 	}
 	b.stop()

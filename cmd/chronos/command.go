@@ -15,7 +15,7 @@ const usage = `chronos runs a node of the timer service.
 
   chronos           run a node until SIGTERM or Ctrl-C
   chronos token     make a token for CHRONOS_TOKENS_FILE: chronos token NAME ROLES [prefix=PREFIX],
-                    where ROLES are some of read,write,admin; with a prefix for the timers alone whose ids begin with PREFIX
+                    where ROLES are some of read,write,list,admin; with a prefix for the timers alone whose ids begin with PREFIX
   chronos topology  show or change which Redis instances there are:
                     chronos topology show [--watch] | add NAME URL | drain NAME | remove NAME [--force]
   chronos dead      show the dead letters, fire them again, delete them:
@@ -55,7 +55,7 @@ func makeToken(args []string, out, errs io.Writer) int {
 		prefix, given = strings.CutPrefix(args[2], "prefix=")
 	}
 	if given && prefix == "" || len(args) != 2 && !given {
-		_, _ = fmt.Fprint(errs, "chronos: chronos token NAME ROLES [prefix=PREFIX] makes a token; ROLES are some of read,write,admin\n")
+		_, _ = fmt.Fprint(errs, "chronos: chronos token NAME ROLES [prefix=PREFIX] makes a token; ROLES are some of read,write,list,admin\n")
 		return 2
 	}
 	role, err := tokens.ParseRoles(args[1])

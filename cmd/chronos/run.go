@@ -19,8 +19,7 @@ import (
 
 	"chronos/api"
 	"chronos/api/tokens"
-	"chronos/api/transport"
-	"chronos/api/wire"
+	"chronos/api/ui"
 	"chronos/cmd/internal/environment"
 	"chronos/cmd/internal/localtoken"
 	"chronos/cmd/internal/operator"
@@ -29,6 +28,7 @@ import (
 	"chronos/redisstore/endpoint"
 	"chronos/scheduler"
 	"chronos/scheduler/awake"
+	"chronos/scheduler/cluster"
 	"chronos/scheduler/destinations"
 	"chronos/scheduler/settings"
 	"chronos/scheduler/timer"
@@ -57,22 +57,24 @@ func run(ctx context.Context, environ []string, logTo io.Writer) error {
 
 // node is one chronos process. The node owns all its fields and ends them in run.
 type node struct {
-	id       string
-	log      *slog.Logger
-	awake    *awake.Clock
-	backend  backend // nil if CHRONOS_REDIS names the shards
-	store    *redisstore.Store
-	client   *webhook.Client
-	engine   *scheduler.Scheduler
-	public   *api.Server
-	admin    *api.Admin
-	tokens   *tokens.Keeper       // nil without a file of tokens
-	limits   *destinations.Keeper // nil without a file of destinations
-	local    *localtoken.Token    // nil with a file of tokens
-	keepDead time.Duration        // how long dead letters are kept
-	listener net.Listener         // of public
-	adminAt  net.Listener
-	draining atomic.Bool
+	id        string
+	log       *slog.Logger
+	awake     *awake.Clock
+	backend   backend // nil if CHRONOS_REDIS names the shards
+	store     *redisstore.Store
+	client    *webhook.Client
+	engine    *scheduler.Scheduler
+	observer  *cluster.Observer
+	public    *api.Server
+	admin     *api.Admin
+	dashboard *ui.UI               // nil if there is none
+	tokens    *tokens.Keeper       // nil without a file of tokens
+	limits    *destinations.Keeper // nil without a file of destinations
+	local     *localtoken.Token    // nil with a file of tokens
+	keepDead  time.Duration        // how long dead letters are kept
+	listener  net.Listener         // of public
+	adminAt   net.Listener
+	draining  atomic.Bool
 }
 
 // newNode puts a node together and opens its listeners. A newNode that fails closes again
@@ -123,6 +125,7 @@ func newNode(ctx context.Context, cfg environment.Node, runtimeDir localtoken.Di
 	}
 	engine := engineConfig(cfg, n.id, log, registry)
 	engine.Awake, engine.Destinations = n.awake, destinations.NewBook(webhook.ParseDestination)
+	engine.Identity = n.identity()
 	if cfg.DestinationsFile != "" {
 		if n.limits, err = destinations.Open(cfg.DestinationsFile, engine.Destinations, log); err != nil {
 			return nil, fmt.Errorf("CHRONOS_DESTINATIONS_FILE: %w", err)
@@ -131,34 +134,9 @@ func newNode(ctx context.Context, cfg environment.Node, runtimeDir localtoken.Di
 	if n.engine, err = scheduler.New(engine, n.store, n.client); err != nil {
 		return nil, err
 	}
+	n.observer = n.engine.Observe(n.store)
 	n.serve(cfg, shared, registry)
 	return n, nil
-}
-
-// serve makes the servers of both listeners.
-func (n *node) serve(cfg environment.Node, shared files, registry *prometheus.Registry) {
-	public := api.Config{
-		Timers: n.engine, Log: n.log, Registerer: registry,
-		Limits: transport.Limits{MaxBody: cfg.MaxBody, MaxConnections: shared.connections},
-	}
-	admin := api.AdminConfig{
-		Ready: n.ready, Hosts: cfg.AdminHosts, Topology: operator.Operator{Store: n.store}, Letters: n.engine.Letters(n.store), Gatherer: registry, Log: n.log,
-		Destinations: n.engine,
-	}
-	if deliveries := n.engine.Deliveries(n.store); deliveries != nil { // an interface that holds a nil pointer is not nil
-		public.Deliveries, admin.Deliveries = deliveries, deliveries
-	}
-	if cfg.Strict {
-		public.Unknown = wire.Strict
-	}
-	if n.tokens != nil {
-		public.Authorizer, admin.Authorizer = n.tokens, n.tokens
-	} else {
-		admin.Authorizer, admin.OpenReads = n.local, true
-	}
-	n.public = api.New(public)
-	admin.Resync = n.public.Resynchronisation()
-	n.admin = api.NewAdmin(admin)
 }
 
 func (n *node) listen(ctx context.Context, cfg environment.Node) (err error) {
@@ -271,6 +249,7 @@ func (n *node) run(ctx context.Context) error {
 	}
 	unfollow := process.Beside(ctx, n.store.Follow)
 	forgetAddresses := process.Beside(ctx, n.store.KeepAddresses)
+	stopObserving := process.Beside(ctx, n.observer.Run)
 	stopPruning := process.Beside(ctx, func(ctx context.Context) { n.store.PruneLetters(ctx, n.keepDead) })
 	go func() { failed <- n.public.Serve(n.listener) }()
 	go func() { failed <- n.admin.Serve(n.adminAt) }()
@@ -292,6 +271,7 @@ func (n *node) run(ctx context.Context) error {
 	<-fired
 	stopPruning()
 	forgetAddresses()
+	stopObserving()
 	unfollow()
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
@@ -316,6 +296,13 @@ func (n *node) announce() {
 	}
 	if n.backend != nil {
 		args = append(args, "look_inside", n.backend.CLI())
+	}
+	if n.dashboard != nil {
+		page := "/ui/"
+		if n.local != nil {
+			page = n.dashboard.LoginLink(n.local.Reveal()) // logs in once, within 15 minutes
+		}
+		args = append(args, "dashboard", process.URLOf(n.adminAt)+page)
 	}
 	n.log.Info("node is up", args...)
 }

@@ -24,7 +24,7 @@ type contents struct {
 
 var (
 	partitionKey = regexp.MustCompile(`^chronos:\{http\.(?:0\d|1[0-5])\}:(due|timers|leases|dead|tags|deliveries)$`)
-	shardKey     = regexp.MustCompile(`^chronos:(\{[a-z]+\}:(nodes|clocks)|shard|topology|swept)$`)
+	shardKey     = regexp.MustCompile(`^chronos:(\{[a-z]+\}:(nodes|clocks|status)|shard|topology|swept)$`)
 )
 
 // readContents reads all shards directly, not through the nodes.

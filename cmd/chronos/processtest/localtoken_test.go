@@ -14,7 +14,7 @@ import (
 )
 
 // TestAdminWithoutTokensFile: without any set-up the admin listener lets everybody read health,
-// metrics, the description and the topology. Only the user of the node may do the rest.
+// metrics, the description, the topology, the status and the load. Only the user of the node may do the rest.
 func TestAdminWithoutTokensFile(t *testing.T) {
 	t.Parallel()
 	testkit.Program(t, "redis-server")
@@ -49,6 +49,13 @@ func TestAdminWithoutTokensFile(t *testing.T) {
 		{"GET", "/metrics", 200, true},
 		{"GET", "/openapi.yaml", 200, true},
 		{"GET", "/topology", 200, true},
+		{"GET", "/status", 200, true},
+		{"GET", "/load", 200, true},
+		{"GET", "/timers", 200, false},
+		{"GET", "/timers/x/copies", 404, false},
+		{"GET", "/dead/groups", 200, false},
+		{"POST", "/timers/x/fire", 404, false},
+		{"POST", "/timers/bulk/delete?all=true", 200, false},
 		{"GET", "/dead", 200, false},
 		{"GET", "/dead/x", 404, false},
 		{"GET", "/debug/pprof/", 200, false},
@@ -72,7 +79,7 @@ func TestAdminWithoutTokensFile(t *testing.T) {
 		}
 	}
 
-	if !regexp.MustCompile(`msg="admin change" method=DELETE path=/dead query="all=true" status=200 token=local address=127\.0\.0\.1:\d+\n`).MatchString(node.Log.String()) {
+	if !regexp.MustCompile(`msg="admin change" method=DELETE path=/dead query="all=true" status=200 by=local address=127\.0\.0\.1:\d+\n`).MatchString(node.Log.String()) {
 		t.Error("the log does not say who deleted the dead letters")
 	}
 

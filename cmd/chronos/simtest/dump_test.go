@@ -76,7 +76,7 @@ func contents(shard string, taken snapshot, now time.Time) (copies []history.Cop
 					odd(name + " " + key)
 				}
 			}
-		case "tags", "clocks", "pauses":
+		case "tags", "clocks", "pauses", "status":
 		default:
 			odd(name)
 		}

@@ -70,19 +70,23 @@ func (f *fastClaim) knew(mini *miniredis.Miniredis, sha string) bool {
 // fastest clock, no decisions about destinations, and the live nodes with the shards they lack. ok is false if args, of an EVALSHA, are no
 // heartbeat.
 func (f *fastClaim) beats(mini *miniredis.Miniredis, args []string, now time.Time) (said []string, ok bool) {
-	if f == nil || len(args) != 11 || args[0] != f.beat || !f.knew(mini, f.beat) || mini.Exists(args[4]) { // pauses are for the script
+	if f == nil || len(args) != 14 || args[0] != f.beat || !f.knew(mini, f.beat) || mini.Exists(args[4]) { // pauses are for the script
 		return nil, false
 	}
-	key, clocks, node := args[2], args[3], args[5]
-	deadAfterMs, err := strconv.ParseInt(args[6], 10, 64)
+	key, clocks, node := args[2], args[3], args[6]
+	deadAfterMs, err := strconv.ParseInt(args[7], 10, 64)
 	if err != nil {
 		return nil, false
 	}
-	clockMs, err := strconv.ParseInt(args[7], 10, 64)
+	clockMs, err := strconv.ParseInt(args[8], 10, 64)
 	if err != nil {
 		return nil, false
 	}
-	maxAheadMs, err := strconv.ParseInt(args[8], 10, 64)
+	maxAheadMs, err := strconv.ParseInt(args[9], 10, 64)
+	if err != nil {
+		return nil, false
+	}
+	forgetMs, err := strconv.ParseInt(args[12], 10, 64)
 	if err != nil {
 		return nil, false
 	}
@@ -110,7 +114,8 @@ func (f *fastClaim) beats(mini *miniredis.Miniredis, args []string, now time.Tim
 		}
 	}
 	_, _ = mini.ZAdd(key, scores[node], node) // the key is a sorted set
-	shows, lacked := fastest(mini, clocks, node, args[9], now, deadAfterMs, clockMs, maxAheadMs)
+	tell(mini, args[5], node, args[13], now.UnixMilli(), forgetMs, scores)
+	shows, lacked := fastest(mini, clocks, node, args[10], now, deadAfterMs, clockMs, maxAheadMs)
 	said = []string{gap, shows, ""}
 	for _, id := range slices.SortedFunc(maps.Keys(scores), func(a, b string) int {
 		return cmp.Or(cmp.Compare(scores[a], scores[b]), cmp.Compare(a, b))
@@ -118,6 +123,21 @@ func (f *fastClaim) beats(mini *miniredis.Miniredis, args []string, now time.Tim
 		said = append(said, id, cmp.Or(lacked[id], "-"))
 	}
 	return said, true
+}
+
+// tell keeps what a node tells of itself, and forgets what nodes that are not live have told long ago.
+func tell(mini *miniredis.Miniredis, status, node, text string, nowMs, forgetMs int64, live map[string]float64) {
+	if text != "" {
+		mini.HSet(status, node, fmt.Sprintf(`{"at_ms":%d,%s`, nowMs, text))
+	}
+	all, _ := mini.HKeys(status) // no key, no text
+	for _, id := range all {
+		var atMs int64
+		_, _ = fmt.Sscanf(mini.HGet(status, id), `{"at_ms":%d,`, &atMs) // any other text is forgotten
+		if _, is := live[id]; !is && max(nowMs-atMs, atMs-nowMs) > forgetMs {
+			mini.HDel(status, id)
+		}
+	}
 }
 
 // fastest announces a node's clock and the shards that the node lacks. fastest returns the reading of the

@@ -331,10 +331,11 @@ func TestFastBeat(t *testing.T) {
 	inBubble(t, "", func(t *testing.T) {
 		fast := newFastClaim(t)
 		short, whole := newProbe(t, fast), newProbe(t, nil)
+		beatKeys := []string{"nodes", "clocks", "pauses", "status"}
 		r := rand.New(rand.NewPCG(3, 4))
 		for range 2 {
 			for _, p := range []*probe{short, whole} {
-				if err := p.client.Eval(t.Context(), lua.Scripts()["beat"], []string{"nodes", "clocks", "pauses"}, "first", 3000, 1000, 1000, "-", 90_000_000).Err(); err != nil {
+				if err := p.client.Eval(t.Context(), lua.Scripts()["beat"], beatKeys, "first", 3000, 1000, 1000, "-", 90_000_000, 10_000, "").Err(); err != nil {
 					t.Fatalf("run the script: %v", err)
 				}
 			}
@@ -344,6 +345,7 @@ func TestFastBeat(t *testing.T) {
 				node, life := fmt.Sprint("n", r.IntN(8)), 500+r.IntN(4000)
 				clock := time.Now().UnixMilli() + int64(r.IntN(20_000)) - 10_000
 				lacks := []string{"-", "a", "a,b"}[r.IntN(3)]
+				text := []string{"", `"host":"h"}`}[r.IntN(2)]
 				paused := r.IntN(50) == 0
 				var answers [2]string
 				for i, p := range []*probe{short, whole} {
@@ -352,10 +354,11 @@ func TestFastBeat(t *testing.T) {
 						stamp := timer.VersionAt(time.Now(), 1).String()
 						p.client.HSet(t.Context(), "pauses", "http://receiver:80", stamp+" 2000000000000")
 					}
-					answer, err := p.client.EvalSha(t.Context(), fast.beat, []string{"nodes", "clocks", "pauses"}, node, life, clock, 15_000, lacks, 90_000_000).Slice()
+					answer, err := p.client.EvalSha(t.Context(), fast.beat, beatKeys, node, life, clock, 15_000, lacks, 90_000_000, 10_000, text).Slice()
 					left, leftErr := p.client.ZRangeWithScores(t.Context(), "nodes", 0, -1).Result()
 					clocks, clocksErr := p.client.HGetAll(t.Context(), "clocks").Result()
-					answers[i] = fmt.Sprint(answer, err, left, leftErr, clocks, clocksErr)
+					told, toldErr := p.client.HGetAll(t.Context(), "status").Result()
+					answers[i] = fmt.Sprint(answer, err, left, leftErr, clocks, clocksErr, told, toldErr)
 				}
 				if answers[0] != answers[1] {
 					t.Fatalf("answered %s, the script says %s", answers[0], answers[1])
@@ -363,10 +366,10 @@ func TestFastBeat(t *testing.T) {
 			}
 			short.forgetScripts()
 			wantError(t, "a beat after its script was forgotten",
-				short.client.EvalSha(t.Context(), fast.beat, []string{"nodes", "clocks", "pauses"}, "n", 1000, 0, 0, "-", 90_000_000).Err(), "NOSCRIPT")
+				short.client.EvalSha(t.Context(), fast.beat, beatKeys, "n", 1000, 0, 0, "-", 90_000_000, 10_000, "").Err(), "NOSCRIPT")
 			lift := short.refuseAll(ReadOnly)
 			whole.forgetScripts()
-			if err := short.client.Eval(t.Context(), lua.Scripts()["beat"], []string{"nodes", "clocks", "pauses"}, "n", 1000, 0, 0, "-", 90_000_000).Err(); err == nil {
+			if err := short.client.Eval(t.Context(), lua.Scripts()["beat"], beatKeys, "n", 1000, 0, 0, "-", 90_000_000, 10_000, "").Err(); err == nil {
 				t.Error("a beat was answered by a replica")
 			}
 			lift()

@@ -27,8 +27,10 @@ type client struct {
 	number int
 	r      *rand.Rand
 	asks   *rand.Rand // for what timers ask for themselves: the other choices of a seed stay
+	moves  *rand.Rand // for fires and delays, likewise
 	c      *cluster
 	made   []timer.ID // timers that the client may know of
+	later  []timer.ID // further timers, which are delayed and nothing else
 	writes int
 	left   sync.WaitGroup // operations that the client has given up
 
@@ -38,7 +40,7 @@ type client struct {
 
 func newClient(c *cluster, number int) *client {
 	source := func(n int) *rand.Rand { return rand.New(rand.NewPCG(c.setting.seed, uint64(n+number))) }
-	return &client{number: number, c: c, r: source(100), asks: source(1000), versions: map[string]timer.Version{}}
+	return &client{number: number, c: c, r: source(100), asks: source(1000), moves: source(2000), versions: map[string]timer.Version{}}
 }
 
 // run sends operations until ctx ends.
@@ -64,6 +66,7 @@ func (cl *client) run(ctx context.Context) {
 		default:
 			cl.get(ctx)
 		}
+		cl.move(ctx)
 	}
 }
 
@@ -120,7 +123,7 @@ func (cl *client) askFor(t *timer.Timer, unique string) {
 }
 
 func (cl *client) between(least, most time.Duration) time.Duration {
-	return (least + time.Duration(cl.r.Int64N(int64(most-least)))).Truncate(time.Millisecond)
+	return between(cl.r, least, most)
 }
 
 func (cl *client) drawEndpoint() string {
@@ -430,6 +433,8 @@ func outcomeOf(err error) (history.Outcome, int) {
 		return history.Failed, http.StatusUnprocessableEntity
 	case errors.Is(err, timer.ErrNotFound):
 		return history.Failed, http.StatusNotFound
+	case errors.Is(err, timer.ErrFiring):
+		return history.Failed, http.StatusConflict
 	case errors.Is(err, timer.ErrOvertaken):
 		return history.Unknown, http.StatusConflict
 	}

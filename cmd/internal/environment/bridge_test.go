@@ -76,7 +76,7 @@ func TestBridgeFaults(t *testing.T) {
 	const topic = "want a topic: 1 to 249 of A-Z a-z 0-9 . _ -, but not . or .."
 	const broker = " is not host:port; write it as kafka-1:9092, IPv6 as [fd00::1]:9092, and nothing around it"
 	const shards = "want shards as name=redis://host:6379/0, several separated by commas: a bridge starts no redis-server of its own"
-	const open = ": other machines can reach it without a token; set CHRONOS_TOKENS_FILE, or CHRONOS_ADMIN_OPEN=true if all that reach it may read health, metrics and the topology"
+	const open = ": other machines can reach it without a token; set CHRONOS_TOKENS_FILE, or CHRONOS_ADMIN_OPEN=true if all that reach it may read health, metrics, the topology and the status of the cluster"
 	const useless = ": it is of use with TLS only; set CHRONOS_KAFKA_TLS=true, or unset it"
 	const nobody = " is set, but nobody logs in: set CHRONOS_KAFKA_SASL to plain, scram-sha-256 or scram-sha-512, or unset it"
 	faults := map[string]string{ // from variables to their faults, one a line
@@ -160,7 +160,7 @@ func TestBridgeReportsAllFaultsAtOnce(t *testing.T) {
 		`CHRONOS_KAFKA_KEY_FILE="k": it is of use with TLS only; set CHRONOS_KAFKA_TLS=true, or unset it`,
 		"CHRONOS_KAFKA_CERT_FILE is not set: CHRONOS_KAFKA_KEY_FILE needs it; set both or none",
 		"CHRONOS_KAFKA_USER is set, but nobody logs in: set CHRONOS_KAFKA_SASL to plain, scram-sha-256 or scram-sha-512, or unset it",
-		`CHRONOS_BRIDGE_ADMIN_LISTEN=":7255": other machines can reach it without a token; set CHRONOS_TOKENS_FILE, or CHRONOS_ADMIN_OPEN=true if all that reach it may read health, metrics and the topology`,
+		`CHRONOS_BRIDGE_ADMIN_LISTEN=":7255": other machines can reach it without a token; set CHRONOS_TOKENS_FILE, or CHRONOS_ADMIN_OPEN=true if all that reach it may read health, metrics, the topology and the status of the cluster`,
 		"CHRONOS_KAFKA_PASWORD: no such variable; did you mean CHRONOS_KAFKA_PASSWORD?",
 	}, "\n")
 	if err == nil {

@@ -30,6 +30,7 @@ type Node struct {
 	CallbackCAFile   string        `env:"CHRONOS_CALLBACK_CA_FILE" about:"PEM file of authorities that receivers' certificates may come from, beside those that the system trusts"`
 	DestinationsFile string        `env:"CHRONOS_DESTINATIONS_FILE" about:"file of limits for callbacks, a line for each destination: https://api.example.com rate=50 burst=100 concurrency=20; read again within 5 s of a change; unset for no limits"`
 	WebhookSecrets   string        `env:"CHRONOS_WEBHOOK_SECRETS" secret:"true" about:"one or two secrets, whsec_ and base64, separated by a comma: callbacks are signed with each, as standardwebhooks.com says"`
+	UI               bool          `env:"CHRONOS_UI,default=true" oneof:"true false" about:"the dashboard under /ui/ of the admin listener; false turns the dashboard off"`
 	Access
 	Log
 }

@@ -15,7 +15,7 @@ func TestNodeDefaults(t *testing.T) {
 		Listen: ":7253", AdminListen: "127.0.0.1:7254", Redis: "", DataDir: "./chronos-data",
 		MaxBody: 1 << 20, Attempts: 5, CatchUp: 10, Hold: 3500 * time.Millisecond, PollInterval: 100 * time.Millisecond,
 		Slots: 4096, Copies: Copies{MinCopies: 1, SweepRate: 5000, AwayLimit: 15 * time.Minute, ReplicaSkew: 2 * time.Second},
-		IdempotencyLife: time.Hour, DeadRetention: 7 * 24 * time.Hour, Log: Log{LogLevel: slog.LevelInfo, LogFormat: "text"},
+		IdempotencyLife: time.Hour, DeadRetention: 7 * 24 * time.Hour, UI: true, Log: Log{LogLevel: slog.LevelInfo, LogFormat: "text"},
 	}
 	environments := map[string][]string{
 		"unset":                 {"HOME=/", "CHRONOSPHERE=x"},
@@ -43,7 +43,7 @@ func TestNodeValues(t *testing.T) {
 		"CHRONOS_DATA_DIR=/var/lib/with space", "CHRONOS_MAX_BODY=1024", "CHRONOS_ATTEMPTS=100", "CHRONOS_HOLD=1m",
 		"CHRONOS_IDEMPOTENCY_LIFE=168h", "CHRONOS_DEAD_RETENTION=1s", "CHRONOS_CALLBACK_ALLOW=10.0.0.0/8,*.example.com:443", "CHRONOS_CALLBACK_DENY=:22",
 		"CHRONOS_WEBHOOK_SECRETS=whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "CHRONOS_TOKENS_FILE=/etc/chronos/tokens", "CHRONOS_ADMIN_OPEN=true",
-		"CHRONOS_ADMIN_HOSTS=node-1,Timers.example.com",
+		"CHRONOS_ADMIN_HOSTS=node-1,Timers.example.com", "CHRONOS_UI=false",
 		"CHRONOS_POLL_INTERVAL=10ms", "CHRONOS_SLOTS=8", "CHRONOS_REPLICA_SKEW=250ms", "CHRONOS_LOG_LEVEL=error", "CHRONOS_LOG_FORMAT=json",
 	})
 	if err != nil {
@@ -93,9 +93,9 @@ func TestNodeFaults(t *testing.T) {
 		"CHRONOS_ADMIN_HOSTS=*.example.com": `CHRONOS_ADMIN_HOSTS: "*.example.com" is not a host name; give names without scheme, port and *, such as node-1.example.com`,
 		"CHRONOS_ADMIN_OPEN=yes":            `CHRONOS_ADMIN_OPEN="yes": want one of true, false`,
 		"CHRONOS_ADMIN_LISTEN=:7254": `CHRONOS_ADMIN_LISTEN=":7254": other machines can reach it without a token; ` +
-			`set CHRONOS_TOKENS_FILE, or CHRONOS_ADMIN_OPEN=true if all that reach it may read health, metrics and the topology`,
+			`set CHRONOS_TOKENS_FILE, or CHRONOS_ADMIN_OPEN=true if all that reach it may read health, metrics, the topology and the status of the cluster`,
 		"CHRONOS_ADMIN_LISTEN=10.0.0.1:1": `CHRONOS_ADMIN_LISTEN="10.0.0.1:1": other machines can reach it without a token; ` +
-			`set CHRONOS_TOKENS_FILE, or CHRONOS_ADMIN_OPEN=true if all that reach it may read health, metrics and the topology`,
+			`set CHRONOS_TOKENS_FILE, or CHRONOS_ADMIN_OPEN=true if all that reach it may read health, metrics, the topology and the status of the cluster`,
 		"CHRONOS_WEBHOOK_SECRETS=hunter2": "read CHRONOS_WEBHOOK_SECRETS: secret 1 doesn't begin with whsec_; give one secret, or two while one " +
 			"replaces the other, separated by a comma or space, each whsec_ and the base64 of 24 to 64 random bytes",
 		"CHRONOS_CALLBACK_DENY=10.0.0.0/33": "read callback rules: CHRONOS_CALLBACK_DENY entry 1 is no CIDR; write one as 10.0.0.0/8; " +
@@ -109,7 +109,7 @@ func TestNodeFaults(t *testing.T) {
 		"CHRONOS_POLL=1s":                       `CHRONOS_POLL: no such variable; did you mean CHRONOS_POLL_INTERVAL?`,
 		"CHRONOS_LOGLEVEL=info":                 `CHRONOS_LOGLEVEL: no such variable; did you mean CHRONOS_LOG_LEVEL?`,
 		"CHRONOS_PORTAL=":                       `CHRONOS_PORTAL: no such variable; did you mean CHRONOS_LISTEN?`,
-		"CHRONOS_=":                             `CHRONOS_: no such variable; did you mean CHRONOS_HOLD?`,
+		"CHRONOS_=":                             `CHRONOS_: no such variable; did you mean CHRONOS_UI?`,
 		"CHRONOS_KAFKA_INPUTS=in":               `CHRONOS_KAFKA_INPUTS: no such variable; did you mean CHRONOS_KAFKA_INPUT?`,
 		"CHRONOS_BRIDGE_PORTS=1":                `CHRONOS_BRIDGE_PORTS: no such variable; did you mean CHRONOS_ATTEMPTS?`,
 	}

@@ -20,7 +20,7 @@ type Copies struct {
 type Access struct {
 	TokensFile string   `env:"CHRONOS_TOKENS_FILE" about:"file of the tokens that requests need; chronos token makes its lines; unset leaves the public listener open, and makes a token for the admin listener at each start"`
 	AdminHosts []string `env:"CHRONOS_ADMIN_HOSTS" want:"host names without ports, several separated by commas" about:"host names without ports, separated by commas, under which the admin listener answers beside addresses and localhost; under any other it answers 421"`
-	AdminOpen  bool     `env:"CHRONOS_ADMIN_OPEN,default=false" oneof:"true false" about:"true allows an admin listener that other machines can reach though CHRONOS_TOKENS_FILE is unset: they may read health, metrics and the topology without a token, and change nothing"`
+	AdminOpen  bool     `env:"CHRONOS_ADMIN_OPEN,default=false" oneof:"true false" about:"true allows an admin listener that other machines can reach though CHRONOS_TOKENS_FILE is unset: they may read health, metrics, the topology and the status of the cluster without a token, and change nothing"`
 }
 
 var hostName = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9._-]*[A-Za-z0-9_])?$`)
@@ -41,7 +41,7 @@ func (a Access) unguarded(variable, address string) []error {
 	if a.TokensFile != "" || a.AdminOpen || address == "" || isLoopback(address) {
 		return nil
 	}
-	return []error{fmt.Errorf("%s=%q: other machines can reach it without a token; set CHRONOS_TOKENS_FILE, or CHRONOS_ADMIN_OPEN=true if all that reach it may read health, metrics and the topology", variable, address)}
+	return []error{fmt.Errorf("%s=%q: other machines can reach it without a token; set CHRONOS_TOKENS_FILE, or CHRONOS_ADMIN_OPEN=true if all that reach it may read health, metrics, the topology and the status of the cluster", variable, address)}
 }
 
 // isLoopback reports whether only this machine reaches a listener at the address.

@@ -15,6 +15,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -132,6 +133,9 @@ func (t *Token) restore() error {
 func (t *Token) Check(authorization []byte, need tokens.Role, now time.Time) tokens.Decision {
 	return t.set.Check(authorization, need, now)
 }
+
+// Reveal is the token's text.
+func (t *Token) Reveal() string { return strings.TrimSuffix(t.text, "\n") }
 
 // Files are the paths of the files that hold the token.
 func (t *Token) Files() (paths []string) {

@@ -18,24 +18,13 @@ var _ api.Topology = Operator{}
 
 // Show tells the state of all shards.
 func (o Operator) Show(ctx context.Context) api.TopologyView {
-	t, reports := o.Store.Inspect(ctx)
-	view := api.TopologyView{Epoch: t.Epoch, View: t.View(), Moving: t.Next != nil || len(t.Former) > 0}
-	for _, r := range reports {
-		shown := api.ShardView{Name: r.Name, URL: r.URL, State: string(r.State)}
+	found := o.Store.Inspect(ctx)
+	view := api.TopologyView{Epoch: found.Epoch, View: found.View, Moving: found.Moving}
+	for i := range found.Shards {
+		r := &found.Shards[i]
+		shown := api.ShardView{Name: r.Name, URL: r.URL, State: r.State, Problem: r.Problem}
 		if r.Err == nil {
 			shown.Copies, shown.Swept = new(r.Copies), new(float64(r.Swept)/store.Partitions)
-		}
-		switch _, lost := t.Lost[r.Name]; {
-		case lost && r.Err != nil:
-			shown.Problem = "given up: it has been away for longer than CHRONOS_AWAY_LIMIT; bring it back, or drain and remove it with --force: " + r.Err.Error()
-		case lost:
-			shown.Problem = "it is back after it was given up, and fires nothing until it is swept"
-		case r.Err != nil:
-			shown.Problem = r.Err.Error()
-		case r.Epoch != t.Epoch:
-			shown.Problem = "it does not hold this epoch"
-		case r.Twin != "":
-			shown.Problem = "it is a database of the same Redis as shard " + r.Twin + ": both are lost together, and are worth one copy"
 		}
 		view.Shards = append(view.Shards, shown)
 	}
