@@ -107,6 +107,9 @@ func moreRows() []row {
 		{"Kafka: … at 90 %", map[string]value{columnTwo: one("kafka", kafkaAlmost, "p999_ms", " ms")}},
 		{"Redis' time to claim a timer with 10,000 pending", map[string]value{columnOne: one("claim", pendingName(fewPending), claimColumn, " µs")}},
 		{"Redis' time to claim a timer with 10 million pending", map[string]value{columnOne: one("claim", pendingName(mostPending), claimColumn, " µs")}},
+		{"p99.9 at 1,000/s with 10 million pending timers, alone / beside lists, load and search", map[string]value{
+			columnOne: {section: "look", subject: pendingName(mostPending), metrics: []string{"p999_ms", "look_p999_ms"}, unit: " ms"},
+		}},
 		{"memory of a node with 10 million pending timers", map[string]value{columnOne: one("claim", pendingName(mostPending), "node_mb", " MB")}},
 	}
 }

@@ -34,7 +34,7 @@ type hint struct {
 
 // bugs are all seeded bugs.
 func bugs() []bug {
-	return slices.Concat(recordBugs(), overdueBugs(), outcomeBugs(), claimBugs(), callBugs(), firingBugs(), yieldingBugs(), tellingBugs(), writeBugs(), ownerBugs(), sweepBugs(), lossBugs(), edgeBugs(), askedBugs(), patchBugs())
+	return slices.Concat(recordBugs(), overdueBugs(), outcomeBugs(), claimBugs(), callBugs(), firingBugs(), yieldingBugs(), tellingBugs(), writeBugs(), ownerBugs(), sweepBugs(), lossBugs(), edgeBugs(), askedBugs(), patchBugs(), hastenBugs(), listBugs(), overviewBugs())
 }
 
 // chosen are the bugs with the given names, separated by commas; all bugs if names is empty.

@@ -104,7 +104,7 @@ func yieldingBugs() []bug {
 		},
 		{
 			Name: "former-turn-waited-for", What: "A backup waits for the former turn of a better copy once the change of the shards is over.",
-			Edits: []edit{{"(*question).yield", "", "d.LookIn > 0 && ", "d.LookIn > 0 && c.lane.d.shards.Changing(c.Lease.Key) && "}},
+			Edits: []edit{{"(*claim).promote", "", "case order == 0 && (", "case order == 0 && c.lane.d.shards.Changing(c.Lease.Key) && ("}},
 			Hints: []hint{{Package: "scheduler", Run: "TestANewPrimaryDoesNotWaitForItsFormerTurn"}},
 		},
 		{
