@@ -15,8 +15,9 @@ RATE         ?= 1000
 # Packages that test real processes, and what takes long there: make test leaves that to make check.
 PROCESSES := chronos/cmd/chronos/processtest
 BRIDGES   := chronos/cmd/chronos-bridge/bridgetest
+BROWSERS  := chronos/api/ui/uitest
 COPIES    := TestCopies/(shards-|shard-|links-|endpoints-|callbacks-)
-FAULTS    := TestSlowRedis|TestStarved|TestAMachineThatBecomesBusy|TestHangingDestinations|TestARepeatedCreateIsCalledOnce|TestAFourthShardMovesItsShare|TestContendedWrites|TestAStalledWrite|TestSlowLinks|TestRacedWrites|TestResync|TestStoppedRedis
+FAULTS    := TestDashboardOfACluster|TestLooksAmong|TestSlowRedis|TestStarved|TestAMachineThatBecomesBusy|TestHangingDestinations|TestARepeatedCreateIsCalledOnce|TestAFourthShardMovesItsShare|TestContendedWrites|TestAStalledWrite|TestSlowLinks|TestRacedWrites|TestResync|TestStoppedRedis
 KAFKA     := TestBridges/(bridges-|rebalances|store-stopped)|TestBrokerAway|TestRefused$$
 CAMPAIGNS := $(COPIES)|$(FAULTS)|$(KAFKA)
 
@@ -58,15 +59,15 @@ kafka: ## start a Kafka broker at 127.0.0.1:9092 to try the bridge with, with to
 .PHONY: test
 test: test-needs ## install what the tests need, run the tests without the race detector and the campaigns: some 5 minutes
 	go test -C loadtest $(TEST_FLAGS) ./...
-	go test -p 3 $(TEST_FLAGS) $(LONG) $$(go list ./... | grep -vx -e $(PROCESSES) -e $(BRIDGES))
+	go test -p 3 $(TEST_FLAGS) $(LONG) $$(go list ./... | grep -vx -e $(PROCESSES) -e $(BRIDGES) -e $(BROWSERS))
 	@# Behind the others, since these have bounds in milliseconds, and several at once, since processes are waited for.
-	go test $(TEST_FLAGS) -parallel 4 -skip '$(CAMPAIGNS)' $(PROCESSES) $(BRIDGES)
+	go test $(TEST_FLAGS) -parallel 4 -skip '$(CAMPAIGNS)' $(PROCESSES) $(BRIDGES) $(BROWSERS)
 
 .PHONY: race
-race: race-needs ## run the tests with the race detector, but those of processes and what has one goroutine
+race: race-needs ## run the tests with the race detector, but those of processes and browsers and what has one goroutine
 	go test -C loadtest -race $(TEST_FLAGS) ./...
-	@# On one processor each (-cpu 1): several threads that run timers of one synctest bubble share one context of Go 1.26's race detector, which then crashes.
-	go test -race -cpu 1 -skip '$(SLOW_RACES)' $(TEST_FLAGS) $(filter-out $(STORE) $(MODEL),$(LONG)) $$(go list ./... | grep -vx -e $(PROCESSES) -e $(BRIDGES) $(addprefix -e ,$(STORE) $(MODEL)))
+	@# On one processor each (-cpu 1): several threads that run timers of one synctest bubble share one context of Go 1.26's race detector, which then crashes. The engine's tests take some 7 minutes so.
+	go test -race -cpu 1 -skip '$(SLOW_RACES)' $(TEST_FLAGS) -timeout 15m $(filter-out $(STORE) $(MODEL),$(LONG)) $$(go list ./... | grep -vx -e $(PROCESSES) -e $(BRIDGES) -e $(BROWSERS) $(addprefix -e ,$(STORE) $(MODEL)))
 	go test -race -cpu 1 -run '^($(BUBBLES))$$' $(TEST_FLAGS) $(STORE)
 	@# The other tests of the store have bounds in real time, which one processor doesn't keep.
 	go test -race -parallel 4 -skip '$(SLOW_RACES)|^($(BUBBLES))$$' $(TEST_FLAGS) $(STORE)
