@@ -29,8 +29,8 @@ const (
 	// request answers what it has found.
 	maxRounds, maxLong = 2, 2
 	turnPatience       = time.Second
-	// perRound is how many copies of each partition of each shard are looked at together.
-	perRound = 100
+	// PerRound is how many copies of each partition of each shard are looked at together.
+	PerRound = 100
 	// share is the share of a shard's time that lists may take: 1 in share.
 	share = 20
 	// slack is how long behind DueBefore the walk goes on. A backup is looked at so much later than its pop is
@@ -151,9 +151,9 @@ type reader struct {
 }
 
 func (r *reader) read(ctx context.Context) error {
-	n := perRound
+	n := PerRound
 	if r.q.Filter == (Filter{DueAfter: r.q.Filter.DueAfter, DueBefore: r.q.Filter.DueBefore}) {
-		n = min(max(r.q.Limit/6, 8), perRound) // nearly every copy is of a timer of the page
+		n = min(max(r.q.Limit/6, 8), PerRound) // nearly every copy is of a timer of the page
 	}
 	long := false
 	defer func() {
