@@ -3,6 +3,7 @@ package simtest
 import (
 	"fmt"
 	"math"
+	"strings"
 	"sync"
 	"testing"
 
@@ -20,15 +21,18 @@ type campaign struct {
 	runs                            int
 	callbacks, requests, unanswered int
 	duplicates                      map[history.Class]int // by the class of the explaining fault
+	unansweredIn                    []string              // the runs with unanswered requests, as commands
 }
 
-func (c *campaign) add(one *history.Counts) {
+func (c *campaign) add(repeat string, one *history.Counts) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.runs++
 	c.callbacks += one.Callbacks
 	c.requests += one.Requests
-	c.unanswered += one.Unanswered
+	if c.unanswered += one.Unanswered; one.Unanswered > 0 {
+		c.unansweredIn = append(c.unansweredIn, fmt.Sprintf("%d in %s", one.Unanswered, repeat))
+	}
 	for class, n := range one.Duplicates {
 		c.duplicates[class] += n
 	}
@@ -65,7 +69,7 @@ func (c *campaign) wrong() (wrong []string) {
 		wrong = append(wrong, fmt.Sprintf("%d duplicates that neither a link nor a loss explains; want %d at most", all-others, n))
 	}
 	if n := byChance(1-l.Availability, c.requests); c.unanswered > n {
-		wrong = append(wrong, fmt.Sprintf("%d requests without a good answer in time; want %d at most", c.unanswered, n))
+		wrong = append(wrong, fmt.Sprintf("%d requests without a good answer in time; want %d at most\n%s", c.unanswered, n, strings.Join(c.unansweredIn, "\n")))
 	}
 	return wrong
 }
@@ -104,7 +108,7 @@ func TestCampaign(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := &campaign{duplicates: map[history.Class]int{}}
 			for range 20 {
-				c.add(&d.counts)
+				c.add("", &d.counts)
 			}
 			if wrong := c.wrong(); (len(wrong) > 0) != d.red {
 				t.Errorf("complaints %q; want any: %v", wrong, d.red)

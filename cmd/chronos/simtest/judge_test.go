@@ -25,7 +25,7 @@ func verdict(t *testing.T, s setting, h *history.History, o options, all *campai
 	}
 	l.FewDuplicates = max(l.FewDuplicates, byChance(l.DuplicatesCut, len(h.Callbacks))) + undone(h)
 	report := l.Check(*h)
-	all.add(&report.Counts)
+	all.add(o.repeat(s.seed), &report.Counts)
 	if report.Verdict == history.VerdictPassed {
 		return
 	}
