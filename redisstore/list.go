@@ -22,7 +22,7 @@ func conditions(pick *store.Pick) []any {
 
 // listedTogether is about how many copies the calls of a round trip look at. Redis carries out all calls of a round trip
 // before calls of other clients, so fences wait for as long as the calls of a round trip take.
-const listedTogether = 100
+const listedTogether = 25
 
 // List is store.Store's: one call for each partition.
 func (s *Store) List(ctx context.Context, name string, q store.ListQuery) (page store.ListPage, err error) {
@@ -50,9 +50,6 @@ func (s *Store) List(ctx context.Context, name string, q store.ListQuery) (page 
 	return page, nil
 }
 
-// headsPerCall is how many heads a call reads: a shard does nothing else meanwhile.
-const headsPerCall = 100
-
 // Heads is store.Store's.
 func (s *Store) Heads(ctx context.Context, name string, keys []string, pick store.Pick) ([]store.Head, error) {
 	sh, err := s.shard(name)
@@ -64,7 +61,7 @@ func (s *Store) Heads(ctx context.Context, name string, keys []string, pick stor
 	var open [Partitions]int
 	for i, key := range keys {
 		p := partitionOf(key)
-		if k := open[p] - 1; k < 0 || len(indexes[k]) == headsPerCall {
+		if k := open[p] - 1; k < 0 || len(indexes[k]) == listedTogether {
 			calls = append(calls, &shard.Call{Script: "list", Keys: s.calls.three[p], Args: append([]any{0, "", 0, 0}, conditions(&pick)...)})
 			indexes = append(indexes, nil)
 			open[p] = len(calls)
@@ -72,7 +69,7 @@ func (s *Store) Heads(ctx context.Context, name string, keys []string, pick stor
 		k := open[p] - 1
 		calls[k].Args, indexes[k] = append(calls[k].Args, key), append(indexes[k], i)
 	}
-	inGroups(ctx, sh, sh.Front, listedTogether/min(max(len(keys), 1), headsPerCall), calls)
+	inGroups(ctx, sh, sh.Front, listedTogether*len(calls)/max(len(keys), 1), calls)
 	heads := make([]store.Head, len(keys))
 	for k, c := range calls {
 		all, err := readHeads(sh, c)
@@ -96,8 +93,8 @@ type listed struct {
 	heads  []store.Head
 }
 
-// readHeads reads the place of the last copy that was looked at, the number of copies that were looked at, and
-// then of every copy the key, "look_ms taken_ms bytes head" and the brief.
+// readHeads reads a page: the place of the last copy, the number of copies that the script looked at, and three words a
+// copy. The words are the key, "look_ms taken_ms bytes head", and the brief.
 func readHeads(sh *shard.Shard, c *shard.Call) (found listed, err error) {
 	const each = 3
 	all, err := sh.Texts(c)
