@@ -33,6 +33,12 @@ func TestAvailable(t *testing.T) {
 			}
 		}
 	}
+	changing := func(active int, damage func(*book)) func(*book) {
+		return func(b *book) {
+			damage(b)
+			b.change(3000, 4500, active)
+		}
+	}
 	runDamages(t, []damage{
 		{"2 of 2000", requests(2), nil},
 		{"3 of 2000", requests(3), only(Available)},
@@ -57,6 +63,8 @@ func TestAvailable(t *testing.T) {
 		}, only(Available)},
 		{"the only copy's", away(1, "a"), nil},
 		{"one of two", away(2, "a"), only(Available)},
+		{"half of the shards in a change", changing(2, away(2, "a")), nil},
+		{"less than half of the shards in a change", changing(3, away(2, "a")), only(Available)},
 		{"both", away(2, "a", "b"), nil},
 		{"both until a while before", func(b *book) {
 			requests(3)(b)

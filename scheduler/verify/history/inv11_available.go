@@ -7,7 +7,7 @@ import (
 
 // available is invariant 11: at least 99.9 % (Limits.Availability) of the requests had a good answer within 1 s
 // (Limits.Answer). Good answers are 2xx, and 4xx other than 408 and 429. Requests count if fewer shards were faulty
-// than the timer has copies. Requests to a node that died or stood still meanwhile do not count. A write with a condition,
+// than the timer has copies, and fewer than half of the shards while the shards change. Requests to a node that died or stood still meanwhile do not count. A write with a condition,
 // a PATCH and a delay need every owner, a fire needs the first owner that answers to be up to date. They count only if the
 // answer is good.
 //
@@ -17,7 +17,7 @@ func available(r *run, f *Finding) {
 	for i := range r.h.Operations {
 		op := &r.h.Operations[i]
 		to := min(op.returned(), r.end)
-		if r.hurtShards(op.invoked(), to) >= r.copiesFor(op, to) || r.downFor(op, to) {
+		if r.hurtShards(op.invoked(), to) >= r.tooMany(op, to) || r.downFor(op, to) {
 			continue
 		}
 		if (op.If != "" || op.Kind == Patch || op.moves()) && !op.answeredWell() {
@@ -68,8 +68,10 @@ func (r *run) hurtShards(from, to time.Duration) int {
 	return len(shards)
 }
 
-// copiesFor is the smallest number of copies of a request's timer: at most as many as shards took timers.
-func (r *run) copiesFor(op *Operation, to time.Duration) int {
+// tooMany is how many shards must be faulty before a request may fail: as many as the timer has copies, or as shards
+// took timers. While the shards change, half of the shards is enough: nodes refuse writes until the nodes know
+// which shards count.
+func (r *run) tooMany(op *Operation, to time.Duration) int {
 	copies := r.h.Header.RF
 	if op.Timer != nil && op.Timer.RF > 0 {
 		copies = op.Timer.RF
@@ -79,7 +81,11 @@ func (r *run) copiesFor(op *Operation, to time.Duration) int {
 			copies = min(copies, w.copies)
 		}
 	}
-	return min(copies, r.activeShards(op.invoked(), to))
+	active := r.activeShards(op.invoked(), to)
+	if r.changing(op.invoked(), to) {
+		return min(copies, (active+1)/2)
+	}
+	return min(copies, active)
 }
 
 // activeShards is the smallest number of shards that took timers within [from, to]: after the last change before, or
