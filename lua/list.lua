@@ -60,27 +60,28 @@ local function may_be_picked(key, record, lease)
     (text == '' or has(record, text) or has(key, text)) and (tag == '' or has(record, tag .. '='))
 end
 
--- Says more of a live copy that is readable, and whether the copy meets the conditions.
-local function brief_of(key, record, lease)
+-- Says more of a live copy that is readable, and whether the copy meets the conditions. may: the answer of may_be_picked.
+local function brief_of(key, record, may)
   local body = body_of(record)
   local words = body > head_width + 2 and string.sub(record, head_width + 1, body - 1) or ''
   local tags = string.match(words, ' tags=(%S+)') or '-'
   local uri, behind = uri_of(record, body)
-  local picked = may_be_picked(key, record, lease) and (host == '' or has(string.lower(uri), host)) and
+  local picked = may and (host == '' or has(string.lower(uri), host)) and
     (tag == '' or has(',' .. tags, ',' .. tag .. '=')) and (has(key, text) or has(uri, text))
   return picked, (picked and '1 ' or '0 ') .. repeat_for(record, behind) .. ' ' .. tags .. ' ' .. (string.match(words, ' rev=(%S+)') or '-') .. ' ' .. uri
 end
 
 local function tell(key, score, record, lease, asked)
-  local there = record and score and (asked or may_be_picked(key, record, lease)) and readable(record)
+  local may = record and may_be_picked(key, record, lease)
+  local there = record and score and (asked or may) and readable(record)
   local picked, brief = false, ''
-  if there and string.byte(record, 2) == 76 then picked, brief = brief_of(key, record, lease) end
+  if there and string.byte(record, 2) == 76 then picked, brief = brief_of(key, record, may) end
   if not picked and not asked then return end
   local n = #reply
   reply[n + 1], reply[n + 2], reply[n + 3] = key, '', brief
   if there then
     reply[n + 2] = int(tonumber(score)) .. ' ' .. (lease and string.match(lease, '^[^:]*:%d+:(%d+)') or '0') .. ' ' .. int(#record) .. ' ' ..
-      head_of(parse(record, lease))
+      (lease and head_of(parse(record, lease)) or string.sub(record, 1, head_width))
   end
 end
 

@@ -22,7 +22,7 @@ func conditions(pick *store.Pick) []any {
 
 // listedTogether is about how many copies the calls of a round trip look at. Redis carries out all calls of a round trip
 // before calls of other clients, so fences wait for as long as the calls of a round trip take.
-const listedTogether = 25
+const listedTogether = 50
 
 // List is store.Store's: one call for each partition.
 func (s *Store) List(ctx context.Context, name string, q store.ListQuery) (page store.ListPage, err error) {
