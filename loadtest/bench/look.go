@@ -23,7 +23,7 @@ import (
 
 const (
 	lookRate    = 10 // requests a second
-	lookRounds  = 3
+	lookRounds  = 5
 	lookPeople  = 5 * time.Second // longest wait for an answer
 	slowerThan  = 500             // µs: calls that SLOWLOG notes
 	tooSlow     = 2 * time.Millisecond
@@ -38,7 +38,7 @@ func lookSection() section {
 			Title: "Lists, load and search beside callbacks",
 			Notes: []string{
 				"1,000 callbacks a second, alone and beside 10 requests a second to the admin listener: 5 pages of 100 timers, 4 loads to come, 1 search for a text that no timer has. " +
-					"Medians of three pairs. Slowest call: of the scripts list, histogram and sample, in Redis' SLOWLOG, which counts the time in which the machine did something else, too.",
+					"Medians of five pairs. Slowest call: of the scripts list, histogram and sample, in Redis' SLOWLOG, which counts the time in which the machine did something else, too.",
 			},
 			Columns: []figure.Column{
 				{Metric: "p999_ms", Title: "p99.9 ms alone"}, {Metric: "look_p999_ms", Title: "beside requests"}, {Metric: "ratio", Title: "ratio"},
