@@ -18,8 +18,8 @@ import (
 // Status is the cluster as of now, by the last inspection of the shards and by what the nodes have told. The
 // error wraps timer.ErrUnavailable: ctx ended first.
 func (o *Observer) Status(ctx context.Context) (Status, error) {
-	told, heardAll := o.told.get(ctx, o.hear)
-	samples, sampled := o.samples.get(ctx, o.sample)
+	told, heardAll := o.told.Get(ctx, o.hear)
+	samples, sampled := o.samples.Get(ctx, o.sample)
 	if !heardAll || !sampled {
 		return Status{}, fmt.Errorf("%w: look at the cluster: %w", timer.ErrUnavailable, ctx.Err())
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"chronos/scheduler/awake"
+	"chronos/scheduler/kept"
 	"chronos/scheduler/pulse"
 	"chronos/scheduler/settings"
 	"chronos/scheduler/shard"
@@ -35,8 +36,8 @@ type Observer struct {
 	inspector store.Inspector
 	own       func() pulse.Figures
 
-	told    cached[telling]
-	samples cached[sampling]
+	told    *kept.Answer[telling]
+	samples *kept.Answer[sampling]
 
 	mu         sync.Mutex
 	inspection store.Inspection
@@ -49,7 +50,7 @@ type Observer struct {
 func New(config *settings.Config, shards *shard.Registry, inspector store.Inspector, own func() pulse.Figures) *Observer {
 	return &Observer{
 		config: config, shards: shards, inspector: inspector, own: own,
-		told: newCached[telling](toldLife), samples: newCached[sampling](sampleLife),
+		told: kept.New[telling](toldLife), samples: kept.New[sampling](sampleLife),
 	}
 }
 
@@ -155,30 +156,4 @@ func (p progress) left(now time.Time) time.Duration {
 		return 0
 	}
 	return now.Sub(p.begun) / time.Duration(p.swept-p.from) * time.Duration(store.Partitions-p.swept)
-}
-
-// cached keeps an answer for a while. Several callers wait for one reader.
-type cached[T any] struct {
-	life time.Duration
-	turn chan struct{} // held by the reader
-	last T
-	read time.Time
-}
-
-func newCached[T any](life time.Duration) cached[T] {
-	return cached[T]{life: life, turn: make(chan struct{}, 1)}
-}
-
-// get is the answer that is kept, or a new answer. ok is false if ctx ended first.
-func (c *cached[T]) get(ctx context.Context, read func(ctx context.Context) T) (answer T, ok bool) {
-	select {
-	case c.turn <- struct{}{}:
-		defer func() { <-c.turn }()
-	case <-ctx.Done():
-		return answer, false
-	}
-	if c.read.IsZero() || time.Since(c.read) >= c.life {
-		c.last, c.read = read(ctx), time.Now()
-	}
-	return c.last, true
 }

@@ -62,7 +62,7 @@ func (f *Forecaster) Read(ctx context.Context, q Query) (Load, error) {
 	if at := slices.IndexFunc(f.kept, func(a answer) bool { return a.query == q }); at >= 0 {
 		return f.kept[at].load, nil
 	}
-	load, err := f.count(ctx, q)
+	load, err := f.count(context.WithoutCancel(ctx), q) // the answer is kept for others, too
 	if err != nil {
 		return Load{}, err
 	}
