@@ -114,6 +114,7 @@ func changeLetters(ctx context.Context, r *http.Request,
 	if all != q.Filter.IsZero() {
 		return nil, badQuery("say which letters are meant: by key, key-prefix, reason, callback, since or until, or all=true for all of them, and not both")
 	}
+	q.Limit = maxPage
 	done, err := do(ctx, q)
 	if err != nil {
 		return nil, err

@@ -140,11 +140,11 @@ func TestLetterQueries(t *testing.T) {
 		"GET /dead?limit=1000&cursor=x":     {Limit: 1000, Cursor: "x"},
 		"GET /dead?key=a%26b&key-prefix=a":  {Limit: 100, Filter: store.LetterFilter{Key: "a&b", KeyPrefix: "a"}},
 		"GET /dead?reason=no+answer":        {Limit: 100, Filter: store.LetterFilter{Reason: "no answer"}},
-		"POST /dead/fire?callback=h:1":      {Limit: 100, Filter: store.LetterFilter{Callback: "h:1"}},
-		"POST /dead/fire?all=true&cursor=x": {Limit: 100, Cursor: "x"},
-		"DELETE /dead?all=true":             {Limit: 100},
+		"POST /dead/fire?callback=h:1":      {Limit: 1000, Filter: store.LetterFilter{Callback: "h:1"}},
+		"POST /dead/fire?all=true&cursor=x": {Limit: 1000, Cursor: "x"},
+		"DELETE /dead?all=true":             {Limit: 1000},
 		"DELETE /dead?until=2030-01-31T12:00:00Z&since=2030-01-31T13:00:00%2B01:00": {
-			Limit: 100, Filter: store.LetterFilter{Since: instant, Until: instant},
+			Limit: 1000, Filter: store.LetterFilter{Since: instant, Until: instant},
 		},
 	} {
 		fake := &fakeLetters{}

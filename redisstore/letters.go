@@ -31,7 +31,7 @@ const (
 	// letterScan is how many dead letters are looked at for one page, letterTime for how long: a filter may pick few
 	// of very many letters.
 	letterScan = 20000
-	letterTime = 2 * time.Second
+	letterTime = 1500 * time.Millisecond
 )
 
 // Letters is store.LetterStore's. Dead letters are listed by the time of giving up, whatever their order and place

@@ -1,6 +1,7 @@
 package scheduler_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -28,7 +29,8 @@ func TestLettersAreGrouped(t *testing.T) {
 		}
 		add("http://0/", "refused", nil)
 		add("", "unreadable", errors.New("unreadable"))
-		found, err := c.nodes[0].Letters(d).Groups(c.Context())
+		all := c.nodes[0].Letters(d)
+		found, err := all.Groups(c.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -44,9 +46,33 @@ func TestLettersAreGrouped(t *testing.T) {
 		for i := range deadletter.MaxLookedAt {
 			add(fmt.Sprintf("http://of/%d", i%300), "status 500", nil)
 		}
-		found, err = c.nodes[0].Letters(d).Groups(c.Context())
+		if again, err := all.Groups(c.Context()); err != nil || again.LookedAt != found.LookedAt {
+			t.Errorf("a moment later: looked at %d, %v; want the same groups", again.LookedAt, err)
+		}
+		pass(5 * time.Second)
+		found, err = all.Groups(c.Context())
 		if err != nil || found.LookedAt != deadletter.MaxLookedAt || len(found.Groups) != deadletter.MaxGroups || found.Complete {
 			t.Errorf("looked at %d, %d groups, complete %v, %v", found.LookedAt, len(found.Groups), found.Complete, err)
+		}
+	})
+}
+
+// A change to many letters changes no more letters than the caller allows.
+func TestNoMoreLettersAreChangedThanAllowed(t *testing.T) {
+	inCluster(t, 1, 1, func(c *cluster) {
+		d := &drawer{}
+		for n := range 50 {
+			d.letters = append(d.letters, store.Letter{
+				ID: fmt.Sprintf("%06d", n), At: time.Now(), Key: fmt.Sprint("k", n),
+				Record: store.Record{ID: timer.ID{Key: fmt.Sprint("k", n), RF: 1}, State: timer.State{Version: timer.VersionAt(time.Now(), uint16(n))}, Timer: oneShot(0)},
+			})
+		}
+		all := c.nodes[0].Letters(d)
+		for i, change := range []func(context.Context, store.LetterQuery) (deadletter.Done, error){all.DeleteAll, all.FireAll} {
+			done, err := change(c.Context(), store.LetterQuery{Limit: 7})
+			if err != nil || done.Done != 7 || len(d.letters) != 50-7*(i+1) {
+				t.Errorf("%+v, %v; %d letters left", done, err, len(d.letters))
+			}
 		}
 	})
 }

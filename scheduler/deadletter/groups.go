@@ -3,11 +3,13 @@ package deadletter
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"chronos/scheduler/store"
+	"chronos/scheduler/timer"
 )
 
 // Bounds of Groups.
@@ -15,9 +17,11 @@ const (
 	MaxLookedAt = 20000 // letters, the newest
 	MaxGroups   = 200
 
-	// groupsPage is how many letters are read together, groupsPatience how long letters are read.
+	// groupsPage is how many letters are read together, groupsPatience how long letters are read, groupsLife how long
+	// the groups are kept.
 	groupsPage     = 1000
-	groupsPatience = 2 * time.Second
+	groupsPatience = time.Second
+	groupsLife     = 5 * time.Second
 )
 
 // Groups are the newest dead letters by destination and reason.
@@ -37,8 +41,27 @@ type Group struct {
 	Oldest, Newest time.Time
 }
 
-// Groups groups the newest letters: as many as MaxLookedAt, and as can be read in about 2 s.
+// grouped is the result of reading the groups.
+type grouped struct {
+	groups Groups
+	err    error
+}
+
+// Groups groups the newest letters: as many as MaxLookedAt, and as can be read in about a second. An answer is at most 5 s
+// old; callers wait for one reader. The error wraps timer.ErrUnavailable if ctx ended first. The caller must not change
+// the groups.
 func (d *Letters) Groups(ctx context.Context) (Groups, error) {
+	found, ok := d.groups.Get(ctx, func(ctx context.Context) (g grouped) {
+		g.groups, g.err = d.readGroups(ctx)
+		return g
+	})
+	if !ok {
+		return Groups{}, fmt.Errorf("%w: group dead letters: %w", timer.ErrUnavailable, ctx.Err())
+	}
+	return found.groups, found.err
+}
+
+func (d *Letters) readGroups(ctx context.Context) (Groups, error) {
 	type kind struct{ destination, reason string }
 	by := make(map[kind]*Group)
 	var found Groups
@@ -68,7 +91,7 @@ func (d *Letters) Groups(ctx context.Context) (Groups, error) {
 		}
 		q.Cursor = page.Next
 		q.Limit = min(groupsPage, MaxLookedAt-found.LookedAt)
-		if q.Cursor == "" || q.Limit <= 0 || time.Since(begun) >= groupsPatience || ctx.Err() != nil {
+		if q.Cursor == "" || q.Limit <= 0 || time.Since(begun) >= groupsPatience {
 			break
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"chronos/scheduler/kept"
 	"chronos/scheduler/replica"
 	"chronos/scheduler/settings"
 	"chronos/scheduler/store"
@@ -25,8 +26,9 @@ type Letters struct {
 	// destination names the destination of a callback.
 	destination func(timer.Callback) string
 
-	pace *rate.Limiter
-	log  *slog.Logger
+	groups *kept.Answer[grouped]
+	pace   *rate.Limiter
+	log    *slog.Logger
 }
 
 const (
@@ -45,7 +47,8 @@ const (
 // destination of a callback.
 func New(config *settings.Config, copies *replica.Keeper, backend store.LetterStore, check func(timer.Callback) error, destination func(timer.Callback) string) *Letters {
 	return &Letters{
-		config: config, store: backend, copies: copies, check: check, destination: destination, pace: rate.NewLimiter(againRate, againPage), log: config.Log,
+		config: config, store: backend, copies: copies, check: check, destination: destination,
+		groups: kept.New[grouped](groupsLife), pace: rate.NewLimiter(againRate, againPage), log: config.Log,
 	}
 }
 
@@ -133,7 +136,7 @@ func (d *Letters) fireOne(ctx context.Context, l *store.Letter) (timer.Receipt, 
 // FireAll fires again up to 100 of the letters that q asks for, at most 500 a second. The only
 // error is ErrCursor.
 func (d *Letters) FireAll(ctx context.Context, q store.LetterQuery) (Done, error) {
-	q.Limit = againPage
+	q.Limit = min(q.Limit, againPage)
 	page, err := d.store.Letters(ctx, q)
 	if err != nil {
 		return Done{}, err
@@ -171,7 +174,7 @@ func (d *Letters) Delete(ctx context.Context, id string) error {
 
 // DeleteAll deletes up to 1,000 of the letters that q asks for. The only error is ErrCursor.
 func (d *Letters) DeleteAll(ctx context.Context, q store.LetterQuery) (Done, error) {
-	q.Limit = deletePage
+	q.Limit = min(q.Limit, deletePage)
 	page, err := d.store.Letters(ctx, q)
 	if err != nil {
 		return Done{}, err
