@@ -121,14 +121,15 @@ func TestLargestPages(t *testing.T) {
 	for i := range tags {
 		tags[i] = timer.Tag{Type: strings.Repeat("\x00", 256), Count: 1}
 	}
+	opaques := []string{strings.Repeat("\x00", 1<<20), strings.Repeat("'", 16_000), strings.Repeat(`"`, 1<<20)}
 	for i := range 150 {
-		one := uitest.Timer{Key: fmt.Sprintf("%0128d", i), Due: time.Now().Add(time.Hour), Timer: timer.Timer{Interval: time.Hour, Tags: tags, Callback: timer.Callback{URI: "http://" + long, Opaque: strings.Repeat("\x00", 1<<20)}}}
+		one := uitest.Timer{Key: fmt.Sprintf("%0128d", i), Due: time.Now().Add(time.Hour), Timer: timer.Timer{Interval: time.Hour, Tags: tags, Callback: timer.Callback{URI: "http://" + long, Opaque: opaques[i%len(opaques)]}}}
 		one.Failure.Reason, one.Failure.At = long, time.Now()
 		b.Put(one)
 		b.Dead.Bury(time.Now(), fmt.Sprint(i)+strings.Repeat("\"", 480), one)
 	}
 	v := visit(t, uitest.NewRig(t, b, nil), "admin")
-	for _, path := range []string{"/ui/timers", "/ui/dead", "/ui/timers/" + fmt.Sprintf("%0128d", 7) + "?opaque=shown", "/ui/dead/a.0007?opaque=shown"} {
+	for _, path := range []string{"/ui/timers", "/ui/dead", "/ui/timers/" + fmt.Sprintf("%0128d", 6) + "?opaque=shown", "/ui/timers/" + fmt.Sprintf("%0128d", 7) + "?opaque=shown", "/ui/timers/" + fmt.Sprintf("%0128d", 8) + "?opaque=shown", "/ui/dead/a.0007?opaque=shown"} {
 		w := v.get(path)
 		page := w.Body.String()
 		if rows := strings.Count(page, "<tr"); w.Code != http.StatusOK || rows > 100+8 || len(page) > 256<<10 {

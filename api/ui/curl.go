@@ -52,12 +52,12 @@ func curlOf(record *store.Record, opaque bool) (command string, leftOut []string
 }
 
 // inASCII is JSON with escapes for all that is not ASCII, so that no terminal shows the text in another
-// order.
+// order, and for apostrophes, which are long in a shell's quotes.
 func inASCII(json string) string {
 	var out strings.Builder
 	for _, r := range json {
 		switch {
-		case r >= 0x7f && r <= 0xffff:
+		case r == '\'', r >= 0x7f && r <= 0xffff:
 			fmt.Fprintf(&out, `\u%04x`, r)
 		case r > 0xffff:
 			high, low := utf16.EncodeRune(r)
