@@ -21,8 +21,9 @@ local state, prefix, text, host, tag = ARGV[5], ARGV[6], ARGV[7], ARGV[8], ARGV[
 
 -- <record>
 
--- Redis does nothing else while a script runs, and a record may be a megabyte. Few records are read together.
-local max_bytes, together = 1000000, 25
+-- Redis does nothing else while a script runs, and a record may be a megabyte. Records are read together while records are
+-- short.
+local max_bytes, short_bytes, together = 1000000, 4000, 25
 
 local reply, looked = { now_us, '', '0' }, 0
 
@@ -115,9 +116,11 @@ end
 local function page()
   local first, bytes = first_behind(), 0
   local found = redis.call('ZRANGE', due, int(first), int(first + limit - 1), 'WITHSCORES')
-  for from = 1, #found, 2 * together do
+  local from = 1
+  while from <= #found do
     local keys = {}
-    for i = from, math.min(from + 2 * together, #found) - 1, 2 do keys[#keys + 1] = found[i] end
+    local count = bytes <= short_bytes * looked and looked > 0 and together or 1
+    for i = from, math.min(from + 2 * count, #found) - 1, 2 do keys[#keys + 1] = found[i] end
     local records, held = redis.call('HMGET', timers, unpack(keys)), redis.call('HMGET', leases, unpack(keys))
     for i, key in ipairs(keys) do
       looked = looked + 1
@@ -129,14 +132,19 @@ local function page()
         return
       end
     end
+    from = from + 2 * #keys
   end
 end
 
 if limit > 0 then
   page()
   if after_ms <= now_ms + hot_ms then
-    for _, key in ipairs(redis.call('HKEYS', leases)) do
-      tell(key, redis.call('ZSCORE', due, key), redis.call('HGET', timers, key), redis.call('HGET', leases, key), false)
+    local held = redis.call('HGETALL', leases)
+    for i = 1, #held, 2 do
+      local key = held[i]
+      if string.sub(key, 1, #prefix) == prefix and (state == '' or state == 'leased') then
+        tell(key, redis.call('ZSCORE', due, key), redis.call('HGET', timers, key), held[i + 1], false)
+      end
     end
   end
 end
