@@ -58,7 +58,7 @@ func TestManyTimersAreChanged(t *testing.T) {
 	} {
 		fake.asked = nil
 		got := askAdmin(t, admin, "POST", path, "")
-		if got.Status != http.StatusOK || strings.TrimSpace(string(got.Body)) != `{"done":0,"refused":[],"scanned":0,"unreached":[]}` || got.Header.Get("Cache-Control") != "no-store" {
+		if got.Status != http.StatusOK || strings.TrimSpace(string(got.Body)) != `{"done":0,"refused":[],"left_out":0,"scanned":0,"unreached":[]}` || got.Header.Get("Cache-Control") != "no-store" {
 			t.Errorf("%s: %d %v %s", path, got.Status, got.Header, got.Body)
 		}
 		if diff := cmp.Diff([]listing.Bulk{want}, fake.asked); diff != "" {
@@ -69,7 +69,7 @@ func TestManyTimersAreChanged(t *testing.T) {
 		}
 	}
 	fake.done = listing.Done{
-		Done: 998, Scanned: 20_000, Next: "cursor", Reached: fakeEpoch(), Unreached: []string{"b"},
+		Done: 998, LeftOut: 7, Scanned: 20_000, Next: "cursor", Reached: fakeEpoch(), Unreached: []string{"b"},
 		Refused: []listing.Refused{{ID: "tea-2-0000000000008421", Err: &timer.ConditionError{Present: 1}}, {ID: "b", Err: timer.ErrFiring}, {ID: "c", Err: errors.New("hush")}},
 	}
 	log.Reset()
@@ -78,7 +78,7 @@ func TestManyTimersAreChanged(t *testing.T) {
 		`{"id":"tea-2-0000000000008421","code":"precondition-failed","detail":"the timer has another version than the condition asks for; nothing was done; read the timer, and send the request again with the ETag of that answer if you still want it"},` +
 		`{"id":"b","code":"firing","detail":"a callback of the timer is under way, and nothing was done; look at the timer when the callback is over"},` +
 		`{"id":"c","code":"internal","detail":"something went wrong in the server; its log says what"}],` +
-		`"next":"cursor","scanned":20000,"reached":"2030-01-31T12:00:00.000Z","unreached":["b"]}`
+		`"left_out":7,"next":"cursor","scanned":20000,"reached":"2030-01-31T12:00:00.000Z","unreached":["b"]}`
 	if diff := cmp.Diff(want+"\n", string(got.Body)); diff != "" || got.Status != http.StatusOK {
 		t.Errorf("%d (-want +have):\n%s", got.Status, diff)
 	}

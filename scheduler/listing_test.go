@@ -325,18 +325,19 @@ func TestListIsBounded(t *testing.T) {
 			}
 			c.create(asked)
 		}
+		const each = 60 * time.Millisecond // after which the shard has a rest of over a second
 		calls := 0
 		c.Inject(func(op, _ string) error {
 			if op == "list" {
 				calls++
-				<-time.After(60 * time.Millisecond) // after which the shard has a rest of over a second
+				<-time.After(each)
 			}
 			return nil
 		}, nil)
 		l := c.nodes[0].ListerOf(nil)
 		q := listing.Query{Filter: listing.Filter{Text: "needle"}, Limit: 10}
 		var reached time.Time
-		found, scanned := 0, 0
+		found, scanned, start := 0, 0, time.Now()
 		for pages := 1; ; pages++ {
 			before, begun := calls, time.Now()
 			page, err := l.List(c.Context(), q)
@@ -352,7 +353,16 @@ func TestListIsBounded(t *testing.T) {
 				if !page.Reached.IsZero() || found != 1 || scanned < many || pages == 1 {
 					t.Errorf("%d found, %d looked at, in %d pages, reached %v", found, scanned, pages, page.Reached)
 				}
+				if calls < 2 || time.Since(start) < time.Duration(calls-1)*20*each {
+					t.Errorf("%d calls of %v in %v: the shard has not rested", calls, each, time.Since(start))
+				}
 				break
+			}
+			if calls == before { // the shard rests
+				if took < time.Second || page.Next != q.Cursor || page.Scanned != 0 {
+					t.Errorf("page %d: looked at %d, next %q after %q in %v", pages, page.Scanned, page.Next, q.Cursor, took)
+				}
+				continue
 			}
 			if !page.Reached.After(reached) || page.Scanned == 0 {
 				t.Errorf("page %d: reached %v after %v, looked at %d", pages, page.Reached, reached, page.Scanned)

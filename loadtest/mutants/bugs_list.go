@@ -40,12 +40,12 @@ func listBugs() []bug {
 		},
 		{
 			Name: "cursor-shows-keys", What: "A client who may see the timers of a prefix reads the keys of others in the cursor.",
-			Edits: []edit{{"(*Lister).List", "", "cursorOf(q.Filter.veil(*next)", "cursorOf(*next"}},
+			Edits: []edit{{"(*Lister).list", "", "cursorOf(q.Filter.veil(*next)", "cursorOf(*next"}},
 			Hints: []hint{{Package: "scheduler", Run: "TestCursorsOfAPrefixShowNoOtherKey"}},
 		},
 		{
 			Name: "list-without-rest", What: "A search keeps the shards busy all the time.",
-			Edits: []edit{{"(*reader).read", "listing", "(share - 1) * r.walk.Took", "(share - share) * r.walk.Took"}},
+			Edits: []edit{{"(*Lister).tire", "", "(share - 1) * took", "(share - share) * took"}},
 			Hints: []hint{{Package: "scheduler", Run: "TestListIsBounded"}},
 		},
 	}
@@ -58,6 +58,21 @@ func overviewBugs() []bug {
 			Name: "bulk-changes-newer", What: "A change to many timers overwrites what was written after the list.",
 			Edits: []edit{{"(*Lister).change", "", "timer.Condition{OneOf: []timer.Version{t.Version.Written()}}", "timer.Condition{}"}},
 			Hints: []hint{{Package: "scheduler", Run: "TestBulk"}},
+		},
+		{
+			Name: "bulk-delays-twice", What: "A timer that a bulk change has delayed is delayed again on a later page.",
+			Edits: []edit{{"(*Lister).Bulk", "", "t.Version.Written() > begun ||", ""}},
+			Hints: []hint{{Package: "scheduler", Run: "TestBulkDelaysOnce", Own: true}},
+		},
+		{
+			Name: "bulk-fires-twice", What: "A recurring timer that a bulk change has fired is fired again on a later page.",
+			Edits: []edit{{"(*Lister).Bulk", "", "|| b.Action == Fire && t.popped(begun.Time())", ""}},
+			Hints: []hint{{Package: "scheduler", Run: "TestBulkFiresOnce", Own: true}},
+		},
+		{
+			Name: "list-without-rest-between-pages", What: "A reader who goes on at once leaves the shards no rest.",
+			Edits: []edit{{"(*reader).read", "listing", `again := r.q.Cursor != ""`, "again := false"}},
+			Hints: []hint{{Package: "scheduler", Run: "TestListIsBounded", Own: true}},
 		},
 		{
 			Name: "bulk-dry-run-changes", What: "A dry run changes timers.",

@@ -25,6 +25,9 @@ type Bulk struct {
 type Done struct {
 	Done    int // timers that were changed, or would be
 	Refused []Refused
+	// LeftOut is the number of timers that were written after the first call of the change, or, for a Fire, whose
+	// last pop was due after the call.
+	LeftOut int
 	Next    string    // the cursor for the next call; "" if all timers had a turn
 	Scanned int       // copies looked at
 	Reached time.Time // all timers due until then had a turn; zero at the end

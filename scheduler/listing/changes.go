@@ -3,6 +3,7 @@ package listing
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -26,14 +27,18 @@ const (
 	bulkWorkers = 16
 )
 
-// Bulk changes the timers of one page of a query; the query must be valid. Errors as for List. After ctx has ended no
-// further timer is changed, and these are refused.
+// Bulk changes the timers of one page of a query; the query must be valid. A timer that was delayed or
+// fired may come again on a later page: timers are left out that were written, or popped, after the call for the first page. Errors as for List. After ctx has ended
+// no further timer is changed, and these are refused.
 func (l *Lister) Bulk(ctx context.Context, b Bulk) (Done, error) {
-	page, err := l.List(ctx, b.Query)
+	page, begun, err := l.list(ctx, b.Query, l.shards.NextVersion())
 	if err != nil {
 		return Done{}, err
 	}
-	done := Done{Next: page.Next, Scanned: page.Scanned, Reached: page.Reached, Unreached: page.Unreached}
+	l.shards.Heard(begun) // the versions of this call are higher, whichever node has begun
+	listed := len(page.Timers)
+	page.Timers = slices.DeleteFunc(page.Timers, func(t Timer) bool { return t.Version.Written() > begun || b.Action == Fire && t.popped(begun.Time()) })
+	done := Done{LeftOut: listed - len(page.Timers), Next: page.Next, Scanned: page.Scanned, Reached: page.Reached, Unreached: page.Unreached}
 	if b.DryRun {
 		done.Done = len(page.Timers)
 		return done, nil
@@ -80,4 +85,10 @@ func (l *Lister) change(ctx context.Context, b *Bulk, t *Timer) (err error) {
 		err = timer.Invalid("", "action-unknown", "an action is delete, fire or delay")
 	}
 	return err
+}
+
+// popped reports whether the pop before the next pop was due after an instant: a fire leaves the version, and the due times
+// of later pops.
+func (t *Timer) popped(since time.Time) bool {
+	return t.State == Waiting && t.Sequence > 1 && t.Due.Add(-t.Timer.Interval).After(since)
 }

@@ -27,6 +27,8 @@ type cursor struct {
 	Key    []byte `json:"k,omitempty"` // somebody may have put any key into a Redis
 	View   string `json:"v"`           // of the placement of timers
 	Filter string `json:"f"`           // a hash
+	// Begun is a version above every write before a change to many timers began; 0 in a list's cursors.
+	Begun timer.Version `json:"b,omitempty"`
 }
 
 // hashOf tells filters apart.
@@ -40,12 +42,12 @@ func hashOf(f *Filter) string {
 }
 
 // cursorOf is the text of the cursor behind a place.
-func cursorOf(place store.Place, view string, f *Filter) string {
+func cursorOf(place store.Place, view string, f *Filter, begun timer.Version) string {
 	key := place.Key
 	if len(key) > timer.MaxKeyLength { // no timer's key is between the place and this place
 		key = key[:timer.MaxKeyLength] + "\xff"
 	}
-	text, err := json.Marshal(cursor{place.At.UnixMilli(), []byte(key), view, hashOf(f)})
+	text, err := json.Marshal(cursor{place.At.UnixMilli(), []byte(key), view, hashOf(f), begun})
 	if err != nil {
 		return "" // the fields of a cursor can all be marshalled
 	}
@@ -55,16 +57,16 @@ func cursorOf(place store.Place, view string, f *Filter) string {
 // maxCursor is the greatest length of a cursor.
 const maxCursor = 512
 
-// readCursor is the place behind which a page begins. Errors: store.ErrCursor for a cursor that no page of the
+// readCursor is the place behind which a page begins, and when the change of the cursor began. Errors: store.ErrCursor for a cursor that no page of the
 // filter has answered; ErrStale for another view.
-func readCursor(text, view string, f *Filter) (store.Place, error) {
+func readCursor(text, view string, f *Filter) (store.Place, timer.Version, error) {
 	var c cursor
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(text)
 	if err != nil || len(text) > maxCursor || json.Unmarshal(raw, &c) != nil || c.Filter != hashOf(f) {
-		return store.Place{}, store.ErrCursor
+		return store.Place{}, 0, store.ErrCursor
 	}
 	if c.View != view {
-		return store.Place{}, ErrStale
+		return store.Place{}, 0, ErrStale
 	}
-	return store.Place{At: time.UnixMilli(c.AtMs).UTC(), Key: string(c.Key)}, nil
+	return store.Place{At: time.UnixMilli(c.AtMs).UTC(), Key: string(c.Key)}, c.Begun, nil
 }

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -48,6 +49,9 @@ type Lister struct {
 
 	rounds, long chan struct{}
 	pace         *rate.Limiter // of bulk changes
+
+	mu        sync.Mutex
+	restUntil time.Time // of the shards, from lists
 }
 
 // New makes a lister. The function destination names the destination of a callback.
@@ -62,38 +66,49 @@ func New(config *settings.Config, shards *shard.Registry, destination func(timer
 // throughout exactly once; while timers are moved, the timer may come twice. Errors: store.ErrCursor; ErrStale;
 // ErrBusy; *timer.InvalidError for a destination that is none; timer.ErrUnavailable if no shard answers.
 func (l *Lister) List(ctx context.Context, q Query) (Page, error) {
+	page, _, err := l.list(ctx, q, 0)
+	return page, err
+}
+
+// list is List, for a change to many timers that begins now (begun), unless the query's cursor knows when the change
+// began. The version returned is of that moment.
+func (l *Lister) list(ctx context.Context, q Query, begun timer.Version) (Page, timer.Version, error) {
 	if err := l.store.Writable(); err != nil { // this node may not know where timers are
-		return Page{}, err
+		return Page{}, 0, err
 	}
 	if asked := q.Filter.Destination; asked != "" {
 		name, err := l.config.Destinations.Parse(asked)
 		if err != nil {
-			return Page{}, timer.Invalid("", "destination-malformed", "the destination %v", err)
+			return Page{}, 0, timer.Invalid("", "destination-malformed", "the destination %v", err)
 		}
 		q.Filter.Destination = name
 	}
 	if q.Filter.Key != "" {
-		return l.one(ctx, &q)
+		page, err := l.one(ctx, &q)
+		return page, begun, err
 	}
 	after, view := store.Place{At: q.Filter.DueAfter}, l.store.View()
 	if q.Cursor != "" {
-		var err error
-		if after, err = readCursor(q.Cursor, view, &q.Filter); err != nil {
-			return Page{}, err
+		place, since, err := readCursor(q.Cursor, view, &q.Filter)
+		if err != nil {
+			return Page{}, 0, err
+		}
+		if after = place; since > 0 && begun > 0 {
+			begun = since
 		}
 	}
 	r := &reader{l: l, q: &q, walk: walk.Begin(l.config, l.shards, after, q.Filter.pick(), someAnswer)}
 	if err := r.read(ctx); err != nil {
-		return Page{}, err
+		return Page{}, 0, err
 	}
 	if l.store.View() != view {
-		return Page{}, ErrStale // timers may have moved past the reader meanwhile
+		return Page{}, 0, ErrStale // timers may have moved past the reader meanwhile
 	}
 	page := Page{Timers: r.timers, Scanned: r.walk.Looked, Unreached: slices.Sorted(maps.Keys(r.walk.Away))}
 	if next := r.walk.Next; next != nil && !r.over() {
-		page.Next, page.Reached = cursorOf(q.Filter.veil(*next), view, &q.Filter), next.At
+		page.Next, page.Reached = cursorOf(q.Filter.veil(*next), view, &q.Filter, begun), next.At
 	}
-	return page, nil
+	return page, begun, nil
 }
 
 // inTurn asks the shards once it is the request's turn. ErrBusy says that the turn has not come.
@@ -161,7 +176,11 @@ func (r *reader) read(ctx context.Context) error {
 			<-r.l.long
 		}
 	}()
-	for begun := time.Now(); ; {
+	deadline := time.Now().Add(patience)
+	for again := r.q.Cursor != ""; ; again = true {
+		if again && !r.l.rested(ctx, deadline, r.walk.Looked == 0) {
+			return nil // the page is short
+		}
 		err := r.l.inTurn(ctx, func() error { return r.round(ctx, n) })
 		switch {
 		case errors.Is(err, ErrBusy) && long: // the page is short
@@ -169,8 +188,8 @@ func (r *reader) read(ctx context.Context) error {
 		case err != nil:
 			return err
 		}
-		pause := (share - 1) * r.walk.Took
-		if r.walk.Next == nil || r.over() || len(r.timers) >= r.q.Limit || r.walk.Looked >= MaxLooked || time.Since(begun)+pause >= patience {
+		r.l.tire(r.walk.Took)
+		if r.walk.Next == nil || r.over() || len(r.timers) >= r.q.Limit || r.walk.Looked >= MaxLooked {
 			return nil
 		}
 		if !long {
@@ -181,10 +200,41 @@ func (r *reader) read(ctx context.Context) error {
 				return nil // the page is short
 			}
 		}
+	}
+}
+
+// tire notes that a list took so much of the shards' time.
+func (l *Lister) tire(took time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if until := time.Now().Add((share - 1) * took); until.After(l.restUntil) {
+		l.restUntil = until
+	}
+}
+
+// rested waits until the shards have had their rest. The result false says that the rest ends after the deadline,
+// for which patient callers wait, or that ctx has ended.
+func (l *Lister) rested(ctx context.Context, deadline time.Time, patient bool) bool {
+	for {
+		l.mu.Lock()
+		until := l.restUntil
+		l.mu.Unlock()
+		late := until.After(deadline)
+		switch {
+		case late && !patient:
+			return false
+		case late:
+			until = deadline
+		case !time.Now().Before(until):
+			return true
+		}
 		select {
-		case <-time.After(pause):
+		case <-time.After(time.Until(until)):
+			if late {
+				return false
+			}
 		case <-ctx.Done():
-			return nil // the page is short
+			return false
 		}
 	}
 }
