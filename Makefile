@@ -80,7 +80,7 @@ campaigns: test-needs ## run the campaigns of faults on real processes in their 
 	go test $(TEST_FLAGS) -run '$(KAFKA)' $(BRIDGES)
 
 .PHONY: check
-check: fmt-check tidy-check vet lint test race campaigns ## all that a commit must pass, as .ci/run does: some 20 minutes
+check: fmt-check tidy-check vet lint test race campaigns ## all that a commit must pass, as .ci/run does: some 30 minutes
 
 .PHONY: fmt-check
 fmt-check: ## fail if a file is not as gofmt writes it
