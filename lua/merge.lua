@@ -169,7 +169,8 @@ local function refused(kind, new, old, lease, token)
   local need, make = needs[kind], makes[kind]
   if conditional(token) then
     if exceeds(token, kind, new, old) then return 'newer' end
-    if kind == 'amend' and compare_versions(string.sub(old, 4, 19), string.sub(new, 4, 19)) < 0 then return 'older' end
+    local read = kind == 'amend' and string.sub(new, 4, 19) or exact(token) and string.sub(token, 2, 17)
+    if read and compare_versions(string.sub(old, 4, 19), read) < 0 then return 'older' end
   elseif token ~= '' and lease ~= token and not fired(lease, token) then return 'lost' end
   if known(kind, new, old) then return 'exists' end
   if kind == 'put' and not ended(old) and string.sub(old, 40, 41) ~= string.sub(new, 40, 41) then return 'factor' end

@@ -181,6 +181,36 @@ func TestDelayRefusals(t *testing.T) {
 	})
 }
 
+// A delay does nothing while the first owner has an earlier version: the copy of that version wouldn't yield to a pop.
+func TestADelayNeedsTheVersionAtTheFirstOwner(t *testing.T) {
+	inCluster(t, 3, 1, func(c *cluster) {
+		made := c.create(recurring(time.Hour, 3))
+		first := c.homes(made.ID.Key, 2)[0]
+		c.Inject(func(op, shard string) error {
+			if op == "merge" && shard == first {
+				return timer.ErrUnavailable
+			}
+			return nil
+		}, nil)
+		r, err := c.nodes[0].Replace(c.Context(), made.ID, recurring(2*time.Hour, 3))
+		if err != nil || r.Unreached != 1 {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		c.Inject(nil, nil)
+		if has := c.Copies(first)[made.ID.Key]; has.Version != made.Version {
+			t.Fatalf("the first owner has %+v by now", has)
+		}
+		if _, err := c.nodes[0].Delay(c.Context(), made.ID, timer.Condition{}, time.Minute); !errors.Is(err, timer.ErrUndecided) {
+			t.Errorf("delay: %v, want undecided", err)
+		}
+		if has := c.Copies(first)[made.ID.Key]; has.Version > r.Version {
+			t.Errorf("the first owner has %+v", has)
+		}
+		pass(time.Minute)
+		c.delay(0, made.ID, time.Minute)
+	})
+}
+
 // Delays and callbacks meet: each pop comes once, and an acknowledged delay counts.
 func TestADelayMeetsTheCallback(t *testing.T) {
 	for ahead := -20 * time.Millisecond; ahead <= 200*time.Millisecond; ahead += 44 * time.Millisecond {

@@ -97,7 +97,7 @@ func (a *attempt) judgeFirst() {
 		a.err = timer.ErrOvertaken
 	case a.goesOn != nil && t.answer.Firing > 0 && t.answer.State.Version == a.judged.Version:
 		a.err = timer.ErrFiring
-	case a.read != nil && t.answer.Status != store.WriteNewer:
+	case a.read != nil && t.answer.Status != store.WriteNewer, t.answer.Status == store.WriteOlder:
 		a.err = fmt.Errorf("%w: the first owner lacks the version", timer.ErrUndecided)
 	default:
 		present := t.answer.State.Written()

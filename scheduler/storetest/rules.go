@@ -100,7 +100,8 @@ func (s *shard) merge(now time.Time, w *store.Write) store.Written {
 		return old.written(store.WriteLost, now)
 	case w.IfNewest != nil && exceeds(w, old.state):
 		return old.written(store.WriteNewer, now)
-	case w.IfNewest != nil && w.Kind == store.WriteAmend && old.state.Version < w.State.Version:
+	case w.IfNewest != nil && w.Kind == store.WriteAmend && old.state.Version < w.State.Version,
+		w.IfNewest != nil && w.IfNewest.Seq > 0 && old.state.Version < w.IfNewest.Version:
 		return old.written(store.WriteOlder, now)
 	case w.Kind == store.WriteLeave, w.Kind == store.WriteRank:
 		return s.settleDown(now, w, old)

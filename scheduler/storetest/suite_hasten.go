@@ -184,6 +184,9 @@ func checkExact(r *rig) {
 	for _, wrong := range []store.Newest{at(2, 0), at(4, 0), at(3, 1), {Seq: 3}} {
 		r.refuses(write("k", 5, oneShot(far)).If(wrong), 1)
 	}
+	if got := r.merge(write("k", 5, oneShot(far)).If(store.Newest{Version: version(2), Seq: 3})); got.Status != store.WriteOlder {
+		r.Errorf("a copy of an earlier version answered %+v, want older", got)
+	}
 	w := write("k", 5, recurring(far, 9)).If(at(3, 0))
 	w.State.Seq, w.DueIn = 3, far
 	r.takes(w)
