@@ -83,6 +83,32 @@ func TestAFiredPopComesAtOnce(t *testing.T) {
 	}
 }
 
+// A fire whose answer is lost may have had the pop come: another copy that has changed meanwhile doesn't say otherwise.
+func TestAFireWithoutAnAnswerIsNotRefused(t *testing.T) {
+	for name, asked := range map[string]timer.Timer{"one pop": oneShot(long), "three pops": recurring(long, 3)} {
+		t.Run(name, func(t *testing.T) {
+			inCluster(t, 3, 2, func(c *cluster) {
+				made := c.create(asked)
+				first, lost := c.homes(made.ID.Key, 2)[0], false
+				c.Inject(nil, func(op, shard string) error {
+					if op != "merge" || shard != first || lost {
+						return nil
+					}
+					lost = true
+					<-time.After(300 * time.Millisecond) // in which the pop comes
+					return timer.ErrUnavailable
+				})
+				if r, err := c.nodes[1].Fire(c.Context(), made.ID, timer.Condition{}); !lost || !errors.Is(err, timer.ErrUnavailable) {
+					t.Errorf("fire: %+v, %v, answer lost: %t; want unavailable", r, err, lost)
+				}
+				c.Inject(nil, nil)
+				pass(prompt)
+				c.wantCalls(made.ID.Key, 1)
+			})
+		})
+	}
+}
+
 // A fired timer may be fired again and again: each time the next pop comes.
 func TestEveryFireIsAnotherPop(t *testing.T) {
 	inCluster(t, 3, 2, func(c *cluster) {

@@ -65,6 +65,7 @@ func (h *hastening) judge() error {
 // refusal leaves all copies as they are.
 func (h *hastening) decide(ctx context.Context) (best *finding, err error) {
 	var why error
+	unanswered := false // a copy may be due, and may have popped
 	for f := range each(h.copies) {
 		switch order := f.Record.State.Compare(h.newest.Record.State); {
 		case !f.answered():
@@ -77,10 +78,13 @@ func (h *hastening) decide(ctx context.Context) (best *finding, err error) {
 		}
 		answer := h.send(ctx, f)[0]
 		if answer.Err != nil {
-			why = answer.Err
+			why, unanswered = answer.Err, true
 			continue
 		}
-		if err := h.refused(&answer); err != nil {
+		switch err := h.refused(&answer); {
+		case err != nil && unanswered:
+			return nil, fmt.Errorf("%w: a copy gave no answer, and another copy has changed: the pop may have come", timer.ErrUnavailable)
+		case err != nil:
 			return nil, err
 		}
 		state := h.newest.Record.State
