@@ -17,8 +17,9 @@ import (
 func (s *Shard) Facts(ctx context.Context) (store.ShardFacts, error) {
 	pipe := s.Poll.Pipeline()
 	now, info, save := pipe.Time(ctx), pipe.Info(ctx), pipe.ConfigGet(ctx, "save")
+	before := time.Now()
 	_, err := pipe.Exec(ctx)
-	here := time.Now()
+	after := time.Now()
 	var answer redis.Error
 	if err != nil && !errors.As(err, &answer) || now.Err() != nil {
 		return store.ShardFacts{}, s.Unavailable(err)
@@ -26,7 +27,7 @@ func (s *Shard) Facts(ctx context.Context) (store.ShardFacts, error) {
 	said := parseInfo(info.Val())
 	facts := store.ShardFacts{
 		Version: said["redis_version"], UsedMemory: number(said["used_memory"]), MaxMemory: number(said["maxmemory"]),
-		ClockAhead: now.Val().Sub(here),
+		ClockAhead: ahead(now.Val(), before, after),
 	}
 	if valkey := said["valkey_version"]; valkey != "" {
 		facts.Version = "valkey " + valkey
@@ -48,6 +49,17 @@ func (s *Shard) Facts(ctx context.Context) (store.ShardFacts, error) {
 		return r
 	}, facts.Version[:min(len(facts.Version), 32)])
 	return facts, nil
+}
+
+// ahead is how far a clock is ahead at least, which was read between two instants; negative if the clock is behind.
+func ahead(clock, before, after time.Time) time.Duration {
+	switch {
+	case clock.After(after):
+		return clock.Sub(after)
+	case clock.Before(before):
+		return clock.Sub(before)
+	}
+	return 0
 }
 
 // number is a number of an INFO, 0 if the text is none.
