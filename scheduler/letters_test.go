@@ -344,7 +344,7 @@ func TestFireAllLetters(t *testing.T) {
 		d := c.nodes[0].Letters(kept)
 		var refused []string
 		count, calls, begun := 0, 0, time.Now()
-		for q := (store.LetterQuery{}); ; calls++ {
+		for q := (store.LetterQuery{Limit: 1000}); ; calls++ {
 			done, err := d.FireAll(c.Context(), q)
 			if err != nil || done.Done+len(done.Refused) > 100 || !slices.Equal(done.Unreached, []string{"away"}) {
 				c.Fatalf("%+v, %v", done, err)
@@ -393,7 +393,7 @@ func (c *cluster) one(d *deadletter.Letters, superseded, unreadable, stuck strin
 			c.Errorf("delete: %v, want %v", err, want)
 		}
 	}
-	done, err := d.DeleteAll(c.Context(), store.LetterQuery{})
+	done, err := d.DeleteAll(c.Context(), store.LetterQuery{Limit: 1000})
 	if err != nil || done.Done != 1 || len(done.Refused) != 1 || done.Refused[0].ID != stuck || done.Left != 1 || done.Next != "" {
 		c.Errorf("delete all: %+v, %v", done, err)
 	}
@@ -407,7 +407,7 @@ func TestDeleteAllLetters(t *testing.T) {
 	inCluster(t, 1, 1, func(c *cluster) {
 		d := c.nodes[0].Letters(kept)
 		count := 0
-		for q := (store.LetterQuery{Filter: store.LetterFilter{Key: "k1"}}); ; {
+		for q := (store.LetterQuery{Filter: store.LetterFilter{Key: "k1"}, Limit: 1000}); ; {
 			done, err := d.DeleteAll(c.Context(), q)
 			if err != nil || done.Done > 1000 {
 				c.Fatalf("%+v, %v", done, err)

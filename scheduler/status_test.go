@@ -106,7 +106,7 @@ func TestStatusShowsTheCluster(t *testing.T) {
 		if len(s.Alarms)+len(s.Unreached) > 0 {
 			t.Errorf("alarms %+v, unreached %v", s.Alarms, s.Unreached)
 		}
-		if moments := o.History(); len(moments) != 3 || moments[2].Late.P50 == 0 || moments[2].PerSecond.Fired == 0 {
+		if moments := o.History(); len(moments) != 7 || moments[6].Late.P50 == 0 || moments[6].PerSecond.Fired == 0 {
 			t.Errorf("history %+v", moments)
 		}
 	}, identified)
@@ -116,7 +116,7 @@ func TestStatusRemembersAnHour(t *testing.T) {
 	inCluster(t, 1, 1, func(c *cluster) {
 		o := c.observe(0, noFacts)
 		pass(62 * time.Minute)
-		if moments := o.History(); len(moments) != 360 || moments[359].At.Sub(moments[0].At) != 3590*time.Second {
+		if moments := o.History(); len(moments) != 720 || moments[719].At.Sub(moments[0].At) != 3595*time.Second {
 			t.Errorf("%d moments", len(moments))
 		}
 	}, identified)

@@ -84,7 +84,7 @@ func lateChart(history []cluster.Moment, now time.Time) chart {
 	c.Points = pointsOf(columns...)
 	c.Peak = "This node has not measured yet: wait 10 seconds."
 	if len(history) > 0 {
-		c.Peak = "The latest callback was " + brief(worst) + " late, at the node where callbacks were latest."
+		c.Peak = "The latest callback was " + brief(worst) + " late, on this node."
 	}
 	return c
 }

@@ -75,7 +75,13 @@ func (u *UI) status(v *visit) (*statusView, error) {
 	if err != nil {
 		return nil, err
 	}
-	view := &statusView{Status: status, Sampled: int64(status.Timers.Sampled), UnderWay: int64(status.InFlight), LiveNodes: len(status.Nodes), Lists: v.may(tokens.List)}
+	view := &statusView{Status: status, Sampled: int64(status.Timers.Sampled), UnderWay: int64(status.InFlight), Lists: v.may(tokens.List)}
+	view.LiveNodes = len(status.Nodes)
+	for _, a := range status.Alarms {
+		if a.Code == cluster.NodeSilent {
+			view.LiveNodes--
+		}
+	}
 	for _, s := range status.Shards {
 		if s.Up {
 			view.UpShards++

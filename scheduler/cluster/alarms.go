@@ -37,9 +37,12 @@ func (o *Observer) alarms(s *Status) (all []Alarm) {
 	for i := range s.Shards {
 		sh := &s.Shards[i]
 		known := o.shards.Shard(sh.Name)
-		if known != nil && known.Neglected() != nil || sh.Up && sh.OldestDue >= overdueAlarm {
+		switch {
+		case sh.Up && sh.OldestDue >= overdueAlarm:
 			add(Overdue, sh.Name, "a timer on shard %s has been due for %s and nobody has called back; look at the nodes, and at limits and pauses of destinations",
 				sh.Name, sh.OldestDue.Round(time.Second))
+		case known != nil && known.Neglected() != nil:
+			add(Overdue, sh.Name, "timers on shard %s are overdue and no node claims the timers; look at the nodes that announce themselves on the shard", sh.Name)
 		}
 	}
 	for i := range s.Nodes {

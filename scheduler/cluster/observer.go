@@ -25,8 +25,7 @@ const (
 	// askPatience is how long a reader waits for the shards.
 	askPatience = 450 * time.Millisecond
 
-	momentInterval = 10 * time.Second
-	maxMoments     = 360 // an hour
+	maxMoments = 720 // an hour
 )
 
 // Observer keeps what this node knows of the cluster. All methods are safe for concurrent use.
@@ -56,13 +55,9 @@ func New(config *settings.Config, shards *shard.Registry, inspector store.Inspec
 
 // Run keeps the condition of the shards and the history up to date until ctx ends. Call Run at most once.
 func (o *Observer) Run(ctx context.Context) {
-	next := time.Now().Add(momentInterval)
 	for {
 		o.inspect(ctx)
-		if now := time.Now(); !now.Before(next) {
-			o.remember(now)
-			next = next.Add(momentInterval)
-		}
+		o.remember(time.Now())
 		if !awake.Sleep(ctx, inspectInterval) {
 			return
 		}
@@ -111,7 +106,7 @@ func (o *Observer) latest(ctx context.Context) (store.Inspection, []condition) {
 		if !at.IsZero() {
 			return found, conditions
 		}
-		o.inspect(ctx)
+		o.inspect(context.WithoutCancel(ctx)) // others are told what is found, too
 	}
 	return store.Inspection{}, nil
 }

@@ -133,7 +133,7 @@ func (d *Letters) fireOne(ctx context.Context, l *store.Letter) (timer.Receipt, 
 	return receipt, nil
 }
 
-// FireAll fires again up to 100 of the letters that q asks for, at most 500 a second. The only
+// FireAll fires again up to 100 of the letters that q asks for, and up to q.Limit, at most 500 a second. The only
 // error is ErrCursor.
 func (d *Letters) FireAll(ctx context.Context, q store.LetterQuery) (Done, error) {
 	q.Limit = min(q.Limit, againPage)
@@ -172,7 +172,7 @@ func (d *Letters) Delete(ctx context.Context, id string) error {
 	return nil
 }
 
-// DeleteAll deletes up to 1,000 of the letters that q asks for. The only error is ErrCursor.
+// DeleteAll deletes up to 1,000 of the letters that q asks for, and up to q.Limit. The only error is ErrCursor.
 func (d *Letters) DeleteAll(ctx context.Context, q store.LetterQuery) (Done, error) {
 	q.Limit = min(q.Limit, deletePage)
 	page, err := d.store.Letters(ctx, q)
