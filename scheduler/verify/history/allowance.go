@@ -308,7 +308,7 @@ func (r *run) givenUp(w *write, n int, until time.Duration) bool {
 		}
 	}
 	retryBy = r.retryBy(w, last, attempts)
-	return attempts >= w.attempts || r.expiresBy(w, n, retryBy) || retryBy > until || n < w.asked.Pops && retryBy >= w.earliest(n+1)
+	return attempts >= w.attempts || r.expiresBy(w, n, retryBy) || retryBy > until || n < w.asked.Pops && retryBy >= w.onGrid(n+1)
 }
 
 // allSwallowed tells whether mute nodes may have made all attempts at pop n.
@@ -343,7 +343,7 @@ func (r *run) gapExplained(w *write, n int) bool {
 // heldUp tells whether faults may have held pop n up until the next pop was due, or until pop n had expired, perhaps
 // after a callback held pop n up.
 func (r *run) heldUp(w *write, n int) bool {
-	next := w.earliest(n + 1)
+	next := w.onGrid(n + 1)
 	return r.expiresBy(w, n, r.boundHeld(w, n)) || r.boundHeld(w, n) >= next && (w.interval <= r.l.Gap || r.explained(w.earliest(n)-r.l.Recover, next, (*Fault).explainsGaps))
 }
 
@@ -358,7 +358,7 @@ func (r *run) ranInto(w *write, c *Callback, n int) bool {
 	if found := later(over, ms(r.h.Header.PollMs)); r.changing(c.arrived(), found) || r.meanwhile(NodeStop, c.arrived(), over) {
 		over = found
 	}
-	return over >= w.earliest(n+1)
+	return over >= w.onGrid(n+1)
 }
 
 // expiresBy tells whether pop n may have expired by then.

@@ -9,40 +9,64 @@ import (
 // then writes.
 const measured = time.Second
 
+// move is a fire or a delay that may have moved a write's pops.
+type move struct {
+	*Operation
+	by    time.Duration // when the move is in force at the latest
+	ahead time.Duration // by how much pops may have come early by then, because of clocks
+}
+
 // indexMoves notes in each write the fires and delays that may have moved the write's pops.
 func (r *run) indexMoves() {
 	for _, t := range r.timers {
 		for _, w := range t.writes {
 			for _, op := range t.moves {
+				by := op.done(r.l.TakesEffect)
 				switch {
-				case op.done(r.l.TakesEffect) < w.invoked:
+				case by < w.invoked:
 				case op.Kind == Fire:
-					w.fires, w.ahead = append(w.fires, op), append(w.ahead, r.steps(w, op.done(r.l.TakesEffect)))
+					w.fires = append(w.fires, move{op, by, r.steps(w, by)})
 				default:
-					w.delays = append(w.delays, op)
+					w.delays = append(w.delays, move{op, by, 0})
 				}
 			}
 		}
 	}
 }
 
-// hastened is the instant before which pop n is not due, given the fires: each fire has at most one pop come
-// before the time of the pop. A clock that was put ahead has had pops come before. due is the instant without fires.
+// hastened is the instant before which pop n is not due, given the fires; due is the instant without fires.
 func (w *write) hastened(n int, due time.Duration) time.Duration {
-	for i, op := range w.fires {
-		at := max(op.invoked(), w.invoked)
+	for i := range w.fires {
+		at := max(w.fires[i].invoked(), w.invoked)
 		if at >= due {
 			break
 		}
-		inTime := 0
-		for inTime < n && later(w.due(w.invoked, inTime+1), w.delayedFor(inTime+1))-w.ahead[i] <= at {
-			inTime++
-		}
-		if inTime+i+1 >= n {
+		if w.highest(at) >= n {
 			return at
 		}
 	}
 	return due
+}
+
+// highest is the highest pop that may have come by an instant, given the fires that were asked for until then: each fire
+// has the next pop come, after the pops that had come in time or by an earlier fire.
+func (w *write) highest(by time.Duration) (n int) {
+	for i := range w.fires {
+		f := &w.fires[i]
+		if max(f.invoked(), w.invoked) > by {
+			break
+		}
+		n = max(n, w.inTime(min(f.by, by)+f.ahead)) + 1
+	}
+	return n
+}
+
+// inTime is how many pops are due on the grid at an instant, at most.
+func (w *write) inTime(at time.Duration) (n int) {
+	for n < w.asked.Pops && w.onGrid(n+1) <= at {
+		n++
+	}
+	return n
 }
 
 // first is the arrival of the first callback of pop n, or of a later pop; the constant never without a callback.
@@ -66,14 +90,15 @@ func (w *write) delayedFor(n int) (by time.Duration) {
 	return by
 }
 
-// delayedUpTo is by how much delays have put pop n off at most; the constant never if nobody knows, since a pop
-// waited for a retry meanwhile.
+// delayedUpTo is by how much delays have put pop n off at most; the constant never if nobody knows, since the pop may
+// have waited for a retry when the delay came.
 func (w *write) delayedUpTo(n int) (by time.Duration) {
-	for _, op := range w.delays {
+	for i := range w.delays {
+		op := &w.delays[i]
 		if op.invoked() > w.first(n) {
 			continue
 		}
-		if slices.ContainsFunc(w.calls, func(c *Callback) bool { return c.Attempt > 1 || !c.succeeded(0) }) {
+		if w.retriedAt(op) {
 			return never
 		}
 		by += ms(op.ByMs) + measured
@@ -81,17 +106,30 @@ func (w *write) delayedUpTo(n int) (by time.Duration) {
 	return by
 }
 
+// retriedAt tells whether the pop that a delay put off, or the pop before, had a callback that failed or was repeated.
+func (w *write) retriedAt(delay *move) bool {
+	last := 0
+	for _, c := range w.calls {
+		if c.arrived() <= delay.by {
+			last = max(last, c.Seq)
+		}
+	}
+	return slices.ContainsFunc(w.calls, func(c *Callback) bool {
+		return (c.Seq == last || c.Seq == last+1) && (c.Attempt > 1 || !c.succeeded(0))
+	})
+}
+
 // renewedBy tells whether a delay explains another version than that of the write's first callback.
 func (w *write) renewedBy(c *Callback) bool {
-	return slices.ContainsFunc(w.delays, func(op *Operation) bool {
+	return slices.ContainsFunc(w.delays, func(op move) bool {
 		return op.invoked() <= c.arrived() && (op.Answer == nil || op.Answer.Version == "" || op.Answer.Version == c.Version)
 	})
 }
 
 // delayLost tells whether all copies that knew of a delay may have been lost before the callback.
 func (r *run) delayLost(w *write, c *Callback) bool {
-	return slices.ContainsFunc(w.delays, func(op *Operation) bool {
-		return op.Outcome == OK && r.lost(w.timer(), op.invoked(), c.arrived(), r.told(op))
+	return slices.ContainsFunc(w.delays, func(op move) bool {
+		return op.Outcome == OK && r.lost(w.timer(), op.invoked(), c.arrived(), r.told(op.Operation))
 	})
 }
 

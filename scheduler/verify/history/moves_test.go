@@ -32,6 +32,17 @@ func TestFires(t *testing.T) {
 			b.called("/2", 2).move(at(1610))
 			b.fire("k2", 1600)
 		}, nil},
+		{"the grid has made up for an earlier fire", func(b *book) {
+			fired(b)
+			b.fire("k2", 2600)
+			b.called("/2", 2).move(at(2610))
+			b.called("/2", 3).move(at(2620))
+		}, only(NeverEarly)},
+		{"each of two fires has a pop come", func(b *book) {
+			fired(b)
+			b.fire("k2", 2600)
+			b.called("/2", 2).move(at(2610))
+		}, nil},
 		{"a pop comes before its fire", func(b *book) {
 			op := fired(b)
 			op.InvokeNs, op.ReturnNs, op.Outcome, op.Status, op.Answer = at(1512), at(1516), Unknown, 503, nil
@@ -54,6 +65,12 @@ func TestFires(t *testing.T) {
 			b.Faults[b.fault(ClockStep, "a", 1300, 1301)].StepMs = 1000
 			b.fire("k2", 1500)
 		}, nil},
+		{"a fired retry fails and is not repeated", func(b *book) { b.firedTwice(); b.sample() }, only(NothingLost)},
+		{"a fired retry fails and is repeated", func(b *book) {
+			b.firedTwice()
+			b.call("k9", "/9", 9, 1, 3, 3000, 200)
+			b.sample()
+		}, nil},
 		{"no callback follows", func(b *book) { b.fire("k5", 1500) }, only(OnTime)},
 		{"no callback follows on a fire of a timer that is replaced soon", func(b *book) { b.fire("k3", 990) }, nil},
 		{"the last pop comes early, and a GET finds nothing", func(b *book) {
@@ -63,6 +80,16 @@ func TestFires(t *testing.T) {
 		}, nil},
 		{"a GET finds nothing although no pop came early", func(b *book) { b.get("k2", 4400, "", 0) }, only(Linearizable)},
 	})
+}
+
+// firedTwice notes a timer of two pops, whose first pop is fired at 2000, fails, and is fired again at 2100.
+func (b *book) firedTwice() {
+	b.write(Create, "k9", "/9", 1000, 20_000, 2)
+	b.fire("k9", 2000)
+	b.fire("k9", 2100)
+	b.call("k9", "/9", 9, 1, 1, 2010, 500)
+	b.call("k9", "/9", 9, 1, 2, 2110, 500)
+	b.call("k9", "/9", 9, 2, 1, 41_010, 200)
 }
 
 // A delay at 2600 puts off the pops of k2 from the third on, by 500 ms.
@@ -80,6 +107,12 @@ func TestDelays(t *testing.T) {
 		{"a pop comes at its former time", func(b *book) { delayed(b); b.called("/2", 2).move(at(3210)) }, only(NeverEarly)},
 		{"a pop comes too late", func(b *book) { delayed(b); b.called("/2", 4).move(at(8600)) }, only(OnTime)},
 		{"a pop is lost", func(b *book) { delayed(b); b.drop("/2", 4); b.sample() }, only(NothingLost)},
+		{"a pop is lost, and an earlier pop was tried twice", func(b *book) {
+			delayed(b)
+			b.called("/2", 3).Attempt = 2
+			b.drop("/2", 4)
+			b.sample()
+		}, only(NothingLost)},
 		{"a version that no delay made", func(b *book) { delayed(b).Answer.Version = "0000000000000008" }, only(OnlyWhatWasTold)},
 		{"a delay that was refused", func(b *book) {
 			op := delayed(b)

@@ -30,8 +30,7 @@ type write struct {
 	inFlight          time.Duration
 	bounds            []time.Duration // results of run.bound
 	until             time.Duration   // result of run.until; 0 before
-	fires, delays     []*Operation    // that may have moved the pops, by invocation
-	ahead             []time.Duration // by how much pops may have come early by then, because of clocks; for each fire
+	fires, delays     []move          // that may have moved the pops, by invocation
 }
 
 func newWrite(r *run, op *Operation) *write {
@@ -98,9 +97,10 @@ func (w *write) version() string {
 }
 
 // earliest is the instant before which pop n is certainly not due.
-func (w *write) earliest(n int) time.Duration {
-	return w.hastened(n, later(w.due(w.invoked, n), w.delayedFor(n)))
-}
+func (w *write) earliest(n int) time.Duration { return w.hastened(n, w.onGrid(n)) }
+
+// onGrid is earliest without fires. A pop that waits for a retry gives way to the next pop then, and no sooner.
+func (w *write) onGrid(n int) time.Duration { return later(w.due(w.invoked, n), w.delayedFor(n)) }
 
 // latest is the instant at which pop n is certainly due; the constant never if the write is perhaps not done.
 func (w *write) latest(n int) time.Duration {
