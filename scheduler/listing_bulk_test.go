@@ -159,6 +159,10 @@ func TestBulkFiresOnce(t *testing.T) {
 		if len(pops) != many {
 			t.Errorf("%d timers called back, want %d", len(pops), many)
 		}
+		again := listing.Bulk{Query: listing.Query{Filter: listing.Filter{DueAfter: time.Now()}, Limit: many}, Action: listing.Fire}
+		if done, err := c.nodes[0].ListerOf(c.nodes[0]).Bulk(c.Context(), again); err != nil || done.Done != many || done.LeftOut > 0 {
+			t.Errorf("another change, of one page: %+v, %v", done, err)
+		}
 	})
 }
 

@@ -27,9 +27,9 @@ const (
 	bulkWorkers = 16
 )
 
-// Bulk changes the timers of one page of a query; the query must be valid. A timer that was delayed or
-// fired may come again on a later page: timers are left out that were written, or popped, after the call for the first page. Errors as for List. After ctx has ended
-// no further timer is changed, and these are refused.
+// Bulk changes the timers of one page of a query; the query must be valid. A timer that was delayed or fired may come
+// again on a later page. Behind a cursor, Bulk therefore leaves out timers that were written, or popped, after the call
+// for the first page. Errors as for List. After ctx has ended no further timer is changed, and these are refused.
 func (l *Lister) Bulk(ctx context.Context, b Bulk) (Done, error) {
 	page, begun, err := l.list(ctx, b.Query, l.shards.NextVersion())
 	if err != nil {
@@ -37,7 +37,9 @@ func (l *Lister) Bulk(ctx context.Context, b Bulk) (Done, error) {
 	}
 	l.shards.Heard(begun) // the versions of this call are higher, whichever node has begun
 	listed := len(page.Timers)
-	page.Timers = slices.DeleteFunc(page.Timers, func(t Timer) bool { return t.Version.Written() > begun || b.Action == Fire && t.popped(begun.Time()) })
+	if b.Cursor != "" {
+		page.Timers = slices.DeleteFunc(page.Timers, func(t Timer) bool { return t.Version.Written() > begun || b.Action == Fire && t.popped(begun.Time()) })
+	}
 	done := Done{LeftOut: listed - len(page.Timers), Next: page.Next, Scanned: page.Scanned, Reached: page.Reached, Unreached: page.Unreached}
 	if b.DryRun {
 		done.Done = len(page.Timers)
