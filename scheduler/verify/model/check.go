@@ -23,6 +23,9 @@ const (
 
 	// Unheard is the case that promise 5 leaves open after a write that has missed an owner.
 	Unheard Violation = "old version while no owner with the write can be reached"
+	// UnmetUnheard is the same case of a condition: the first owner can't know of a write that has missed
+	// the first owner, or was lost there.
+	UnmetUnheard Violation = "a condition does not hold after a write that the first owner does not know"
 	// Duplicate is excused by a fault (promise 4), and breaks nothing.
 	Duplicate Violation = "duplicate after a fault"
 	// SecondLetter is a dead letter that a fault excuses.
@@ -30,7 +33,9 @@ const (
 )
 
 // Excused reports whether a fault excuses the violation.
-func (v Violation) Excused() bool { return v == Duplicate || v == SecondLetter || v == Unheard }
+func (v Violation) Excused() bool {
+	return v == Duplicate || v == SecondLetter || v == Unheard || v == UnmetUnheard
+}
 
 // noteSend notes that a callback starts, and judges the callback.
 func (s *state) noteSend(sc *Scenario, t *task) Violation {
@@ -185,12 +190,19 @@ func (s *state) checkEnd(sc *Scenario) Violation {
 	return ""
 }
 
-// checkMet judges a write with a condition that succeeds: the other write has succeeded with the same
-// condition, or was answered before. A PATCH has what it has read as its condition.
+// checkMet judges a write that succeeds, if one of both writes has a condition: the other write has
+// succeeded with the same condition, or was answered before, or has the older version and therefore
+// comes before. A PATCH has what it has read as its condition.
 func (s *state) checkMet(sc *Scenario, i int) Violation {
 	op, other := &s.Ops[i], &s.Ops[1-i]
 	succeeded := other.Answer == clean || other.Answer == inFlight
 	if sc.asks(i) && succeeded && (sc.asks(1-i) || other.AnsweredAt < op.Began) {
+		return Unmet
+	}
+	if sc.If == SecondAsks && succeeded && s.Ops[1].Version > s.Ops[0].Version {
+		if s.Ops[0].Missed != 0 || s.LostAt != 0 {
+			return UnmetUnheard
+		}
 		return Unmet
 	}
 	older := op.Base < other.Version || op.Base == other.Version && op.BaseRev < other.Rev

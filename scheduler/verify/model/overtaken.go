@@ -18,8 +18,8 @@ func (x *stepper) met(own *operation, shard int8, c *stored, took bool) {
 }
 
 // overtaken goes on with a write that a copy has refused as older. The node asks the copies
-// that took the write again. If all have a newer state by now, the newer write came later, and
-// this write is acknowledged. Otherwise the node writes again with a version above the newer
+// that took the write again. If all have a newer state by now, and the first owner that answered is
+// among them, the newer write came later, and this write is acknowledged. Otherwise the node writes again with a version above the newer
 // write's, or refuses. A write with a condition is refused: a version above the newer write's would
 // pass over the condition. The result is whether there was anything to do.
 func (x *stepper) overtaken(i int) bool {
@@ -39,7 +39,7 @@ func (x *stepper) overtaken(i int) bool {
 			return true
 		}
 	}
-	if op.Took != 0 && (op.Passed == op.Took || !x.sc.Rules.LookAgain) {
+	if op.Took != 0 && (op.Passed == op.Took || !x.sc.Rules.LookAgain) && (x.firstTook(op) || !x.sc.Rules.FirstInForce) {
 		return false
 	}
 	next := *x.now
@@ -53,4 +53,16 @@ func (x *stepper) overtaken(i int) bool {
 	own.Sent, own.Missed, own.Found, own.rivalry = 0, 0, 0, rivalry{}
 	x.urgent(&next, "%s is sent again as v%d, above v%d", x.sc.write(i), own.Version, op.Above)
 	return true
+}
+
+// firstTook reports whether the first owner that answered has taken the write.
+func (x *stepper) firstTook(op *operation) bool {
+	first := maxShards
+	var took bool
+	for shard := range x.sc.Shards {
+		if rank := int(x.sc.rank(op.Epoch, shard)); x.sc.owner(op.Epoch, shard) && (op.Took|op.Refused)&(1<<shard) != 0 && rank < first {
+			first, took = rank, op.Took&(1<<shard) != 0
+		}
+	}
+	return took
 }

@@ -115,6 +115,7 @@ func ofWrites() []without {
 			sc.Change, sc.Skew, sc.Interval, sc.Bound = Drains, 2, 7, 2
 		}), 4), Unmet},
 		{"LookAgain", behind, AfterAnswer},
+		{"FirstInForce", with(asking, func(sc *Scenario) { sc.If = SecondAsks }), Unmet},
 		{"AnswerInTime", withFaults(shortLived(), Stall, 1), AfterAnswer},
 		{"LossSaid", withFaults(both, Wipe, 1), AfterAnswer},
 		{"LossQuiet", restarted, AfterAnswer},
