@@ -22,6 +22,11 @@ type campaign struct {
 	callbacks, requests, unanswered int
 	duplicates                      map[history.Class]int // by the class of the explaining fault
 	unansweredIn                    []string              // the runs with unanswered requests, as commands
+	operations, done                map[history.Kind]int
+}
+
+func newCampaign() *campaign {
+	return &campaign{duplicates: map[history.Class]int{}, operations: map[history.Kind]int{}, done: map[history.Kind]int{}}
 }
 
 func (c *campaign) add(repeat string, one *history.Counts) {
@@ -36,13 +41,17 @@ func (c *campaign) add(repeat string, one *history.Counts) {
 	for class, n := range one.Duplicates {
 		c.duplicates[class] += n
 	}
+	for kind, n := range one.Operations {
+		c.operations[kind] += n
+		c.done[kind] += one.Done[kind]
+	}
 }
 
 // judge prints the sums and reports every sum above its limit.
 func (c *campaign) judge(t *testing.T) {
 	t.Helper()
-	t.Logf("%d runs: %d callbacks, duplicates %v; %d requests, %d of them without a good answer in time",
-		c.runs, c.callbacks, c.duplicates, c.requests, c.unanswered)
+	t.Logf("%d runs: %d callbacks, duplicates %v; %d requests, %d of them without a good answer in time; done %v of %v",
+		c.runs, c.callbacks, c.duplicates, c.requests, c.unanswered, c.done, c.operations)
 	if c.runs == 1 {
 		return // the verdict has judged the run, and one fault of two shards has many duplicates
 	}
@@ -70,6 +79,11 @@ func (c *campaign) wrong() (wrong []string) {
 	}
 	if n := byChance(1-l.Availability, c.requests); c.unanswered > n {
 		wrong = append(wrong, fmt.Sprintf("%d requests without a good answer in time; want %d at most\n%s", c.unanswered, n, strings.Join(c.unansweredIn, "\n")))
+	}
+	for kind, n := range c.operations {
+		if done := c.done[kind]; n >= l.MinDoneOf && float64(done) < l.MinDone*float64(n) {
+			wrong = append(wrong, fmt.Sprintf("%d of %d operations of kind %s were done", done, n, kind))
+		}
 	}
 	return wrong
 }
@@ -104,9 +118,14 @@ func TestCampaign(t *testing.T) {
 		"forty by a split":        {history.Counts{Callbacks: 1000, Duplicates: map[history.Class]int{history.NetSplit: 40}}, false},
 		"one in a thousand":       {history.Counts{Requests: 1000, Unanswered: 1}, false},
 		"two of a thousand, each": {history.Counts{Requests: 1000, Unanswered: 2}, true},
+		"no delay":                {history.Counts{Operations: map[history.Kind]int{history.Delay: 10}}, true},
+		"few delays": {
+			history.Counts{Operations: map[history.Kind]int{history.Delay: 100}, Done: map[history.Kind]int{history.Delay: 1}},
+			false,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := &campaign{duplicates: map[history.Class]int{}}
+			c := newCampaign()
 			for range 20 {
 				c.add("", &d.counts)
 			}

@@ -26,12 +26,13 @@ func verdict(t *testing.T, s setting, h *history.History, o options, all *campai
 	l.FewDuplicates = max(l.FewDuplicates, byChance(l.DuplicatesCut, len(h.Callbacks))) + undone(h)
 	report := l.Check(*h)
 	all.add(o.repeat(s.seed), &report.Counts)
-	if report.Verdict == history.VerdictPassed {
-		return
-	}
 	var text strings.Builder
 	if err := report.WriteText(&text); err != nil {
 		t.Error(err)
+	}
+	if report.Verdict == history.VerdictPassed {
+		t.Log(text.String())
+		return
 	}
 	t.Error(text.String())
 	if o.keep == "" { // the next run of the seed may differ

@@ -131,7 +131,7 @@ func (o options) chosen() []uint64 {
 // TestSim runs whole clusters in virtual time, with faults, and judges the histories. The same seed has the
 // same setting, schedule and requests. The turns of goroutines differ from run to run.
 func TestSim(t *testing.T) {
-	all := &campaign{duplicates: map[history.Class]int{}}
+	all := newCampaign()
 	t.Cleanup(func() { all.judge(t) }) // when all seeds have ended
 	for i, seed := range flags.chosen() {
 		o := flags

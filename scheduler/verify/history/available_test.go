@@ -39,6 +39,12 @@ func TestAvailable(t *testing.T) {
 			b.change(3000, 4500, active)
 		}
 	}
+	agreed := func(damage func(*book)) func(*book) {
+		return func(b *book) {
+			damage(b)
+			b.change(1000, 4500, 2)
+		}
+	}
 	runDamages(t, []damage{
 		{"2 of 2000", requests(2), nil},
 		{"3 of 2000", requests(3), only(Available)},
@@ -64,6 +70,11 @@ func TestAvailable(t *testing.T) {
 		{"the only copy's", away(1, "a"), nil},
 		{"one of two", away(2, "a"), only(Available)},
 		{"half of the shards in a change", changing(2, away(2, "a")), nil},
+		{"half of the shards, and the nodes have agreed on the change", agreed(away(2, "a")), only(Available)},
+		{"half of the shards since before the nodes have agreed", agreed(func(b *book) {
+			requests(3)(b)
+			b.fault(ShardAway, "a", 2500, 5000)
+		}), nil},
 		{"less than half of the shards in a change", changing(3, away(2, "a")), only(Available)},
 		{"both", away(2, "a", "b"), nil},
 		{"both until a while before", func(b *book) {
@@ -86,4 +97,22 @@ func TestAvailable(t *testing.T) {
 		{"within a second", answered(404, 1000), nil},
 		{"after more than a second", answered(404, 1001), only(Available)},
 	})
+}
+
+// A run in which nearly all operations of a kind were refused proves nothing about the kind.
+func TestDone(t *testing.T) {
+	for _, c := range []struct {
+		done int
+		want Verdict
+	}{{1, VerdictUnknown}, {2, VerdictPassed}} {
+		b := clean()
+		for i := range 200 {
+			if op := b.patch("k5", "/5", "/5", 4000); i >= c.done {
+				op.Outcome, op.Status, op.Answer = Failed, 412, nil
+			}
+		}
+		if r := small().Check(b.History); r.Verdict != c.want {
+			t.Errorf("%d of 200 patches were done: %s\n%s", c.done, r.Verdict, text(t, &r))
+		}
+	}
 }

@@ -96,9 +96,13 @@ func (r *run) tellSmall() {
 	if c.Requests < l.MinRequests {
 		r.problem("only %d requests were made while enough shards and their node were up; %d are needed", c.Requests, l.MinRequests)
 	}
-	for _, kind := range []Kind{Create, Replace, Patch, Delete, Get} {
-		if n := c.Operations[kind]; n > 0 && n < l.MinPerKind {
+	for _, kind := range sortedKeys(c.Operations) {
+		n, done := c.Operations[kind], c.Done[kind]
+		if n < l.MinPerKind && kind != Fire && kind != Delay {
 			r.problem("only %d operations of kind %s; %d are needed", n, kind, l.MinPerKind)
+		}
+		if n >= l.MinDoneOf && float64(done) < l.MinDone*float64(n) {
+			r.problem("only %d of %d operations of kind %s were done; %.0f %% are needed", done, n, kind, 100*l.MinDone)
 		}
 	}
 	for _, kind := range sortedKeys(c.Faults) {

@@ -14,6 +14,7 @@ import (
 func small() Limits {
 	l := DefaultLimits()
 	l.MinOperations, l.MinPerKind, l.MinRequests, l.MinPerFault, l.MinInWindows = 0, 0, 0, 0, 0
+	l.Agree = 2 * time.Second
 	return l
 }
 

@@ -19,7 +19,8 @@ import (
 // earlier change may overrule (overruled) counts as unknown, too.
 //
 // A write with a condition takes effect only in a state that meets the condition. A condition on a version that no
-// answer and no callback tells is not judged.
+// answer and no callback tells is not judged. Nor is a condition while another write misses an owner, or an owner loses
+// data: the first owner can't know of every write then.
 //
 // If no order is found within Limits.Linearize, the run is unknown.
 func linearizable(r *run, f *Finding) {
@@ -175,13 +176,19 @@ func (r *run) copiesOf(t *timer) int {
 }
 
 func (r *run) stepOf(t *timer, op *Operation) step {
-	s := step{read: op.Kind == Get, found: absent, asks: t.asks(op), base: whatever}
+	unheard := r.unheard(t, op)
+	s := step{read: op.Kind == Get, found: absent, asks: whatever, base: whatever}
+	if !unheard {
+		s.asks = t.asks(op)
+	}
 	if s.read && op.Read == nil || s.asks == absent {
 		s.overs = r.oversBy(t, op)
 	}
 	switch {
 	case op.Kind == Patch:
-		s.found, s.base = t.stateAt(op.Timer), t.stateAt(op.Base)
+		if s.found = t.stateAt(op.Timer); !unheard {
+			s.base = t.stateAt(op.Base)
+		}
 	case op.Timer != nil:
 		root := t.byOp[op].root()
 		s.found = slices.IndexFunc(t.writes, func(w *write) bool { return w.root() == root })
@@ -189,6 +196,17 @@ func (r *run) stepOf(t *timer, op *Operation) step {
 		s.found = r.writeRead(t, op)
 	}
 	return s
+}
+
+// unheard tells whether another write at the same time missed an owner, or an owner lost data then.
+func (r *run) unheard(t *timer, op *Operation) bool {
+	if op.Kind != Patch && op.If == "" {
+		return false
+	}
+	from, to := op.invoked(), op.returned()
+	return r.lost(t.key, from, to, 1) || slices.ContainsFunc(t.ops, func(o *Operation) bool {
+		return o != op && o.Answer != nil && o.Answer.Unreached > 0 && o.invoked() <= to && o.returned() >= from
+	})
 }
 
 // oversBy are the writes whose timers may have ended by firing when the operation returned.

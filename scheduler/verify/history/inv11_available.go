@@ -2,12 +2,13 @@ package history
 
 import (
 	"net/http"
+	"slices"
 	"time"
 )
 
 // available is invariant 11: at least 99.9 % (Limits.Availability) of the requests had a good answer within 1 s
 // (Limits.Answer). Good answers are 2xx, and 4xx other than 408 and 429. Requests count if fewer shards were faulty
-// than the timer has copies, and fewer than half of the shards while the shards change. Requests to a node that died or stood still meanwhile do not count. A write with a condition,
+// than the timer has copies, and fewer than half of the shards while nodes agree on a change. Requests to a node that died or stood still meanwhile do not count. A write with a condition,
 // a PATCH and a delay need every owner, a fire needs the first owner that answers to be up to date. They count only if the
 // answer is good.
 //
@@ -69,8 +70,8 @@ func (r *run) hurtShards(from, to time.Duration) int {
 }
 
 // tooMany is how many shards must be faulty before a request may fail: as many as the timer has copies, or as shards
-// took timers. While the shards change, half of the shards is enough: nodes refuse writes until the nodes know
-// which shards count.
+// took timers. Half of the shards is enough while nodes may refuse writes because they don't know yet which shards
+// count.
 func (r *run) tooMany(op *Operation, to time.Duration) int {
 	copies := r.h.Header.RF
 	if op.Timer != nil && op.Timer.RF > 0 {
@@ -82,10 +83,24 @@ func (r *run) tooMany(op *Operation, to time.Duration) int {
 		}
 	}
 	active := r.activeShards(op.invoked(), to)
-	if r.changing(op.invoked(), to) {
+	if r.agreeing(op.invoked(), to) {
 		return min(copies, (active+1)/2)
 	}
 	return min(copies, active)
+}
+
+// agreeing tells whether the nodes may not have agreed yet on a change at some time within [from, to]: up to
+// Limits.Agree after its start, and as long as a fault lasts that hurt a shard meanwhile.
+func (r *run) agreeing(from, to time.Duration) bool {
+	return slices.ContainsFunc(r.h.Faults, func(c Fault) bool {
+		if c.Class != TopologyChange || c.started() > to || c.ended(r.end) < from {
+			return false
+		}
+		first, last := c.started(), c.started()+r.l.Agree
+		return from <= last || r.explained(first, last, func(f *Fault) bool {
+			return f.ofShard() && f.overlaps(first, last, 0) && f.overlaps(from, to, r.l.Hurt)
+		})
+	})
 }
 
 // activeShards is the smallest number of shards that took timers within [from, to]: after the last change before, or

@@ -8,6 +8,9 @@ type Limits struct {
 	// that occurs.
 	MinOperations int
 	MinPerKind    int
+	// MinDone is the share of the operations of a kind that must have had a 2xx, if there were MinDoneOf operations.
+	MinDone   float64
+	MinDoneOf int
 	// MinRequests is the least number of requests for a judgment of availability.
 	MinRequests int
 	// MinPerFault is how often every kind of fault must have been used.
@@ -73,6 +76,8 @@ type Limits struct {
 	// Availability is the share of requests that must be answered within Answer.
 	Availability float64
 	Answer       time.Duration
+	// Agree is how long after the start of a change of the shards nodes may not have agreed on the change.
+	Agree time.Duration
 	// Growth is the share by which memory, goroutines and descriptors may grow, in addition to the fixed Spare
 	// amounts.
 	Growth             float64
@@ -85,7 +90,7 @@ type Limits struct {
 // DefaultLimits are the limits for a run of full size.
 func DefaultLimits() Limits {
 	return Limits{
-		MinOperations: 1000, MinPerKind: 50, MinRequests: 500, MinPerFault: 3, MinInWindows: 0.2,
+		MinOperations: 1000, MinPerKind: 50, MinRequests: 500, MinPerFault: 3, MinInWindows: 0.2, MinDone: 0.01, MinDoneOf: 200,
 		Early: time.Millisecond, Late: 250 * time.Millisecond,
 		NodeWaiting: 1500 * time.Millisecond, NodeUnderWay: time.Second,
 		Silence: time.Second, ShardMargin: 500 * time.Millisecond, Recover: 15 * time.Second,
@@ -95,7 +100,7 @@ func DefaultLimits() Limits {
 		InFlight: 2 * time.Second, AnswerMargin: 250 * time.Millisecond,
 		TombstoneLife: 2 * time.Minute, IdempotencyLife: time.Hour, Bury: 10 * time.Second,
 		Heal: time.Minute, Busy: 2 * time.Second,
-		Linearize: 10 * time.Second, Availability: 0.999, Answer: time.Second,
+		Linearize: 10 * time.Second, Availability: 0.999, Answer: time.Second, Agree: 12 * time.Second,
 		Growth: 0.25, SpareMemoryBytes: 32 << 20, SpareGoroutines: 50, SpareDescriptors: 50,
 		ViolationsDetailed: 10,
 	}

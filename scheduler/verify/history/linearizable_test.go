@@ -45,6 +45,13 @@ func TestConditionsHold(t *testing.T) {
 	}
 	const five, another = "0000000000000005", "0000000000000099"
 	five5 := func(book *book) { book.asked("/5").Answer.Version = five }
+	beside := func(book *book, unreached int) {
+		five5(book)
+		plain := &book.Operations[book.write(Replace, "k5", "/5c", 1000, 600_000, 1)]
+		plain.ReturnNs, plain.Answer.Version, plain.Answer.Unreached = at(1010), "0000000000000077", unreached
+		b(book, "k5", "/5b", five, 1001)
+		book.get("k5", 2000, "/5b", 1)
+	}
 	runDamages(t, []damage{
 		{"of the version that is there", func(book *book) { five5(book); b(book, "k5", "/5b", five, 1000) }, nil},
 		{"twice of one version", func(book *book) {
@@ -61,6 +68,8 @@ func TestConditionsHold(t *testing.T) {
 		{"of what is there", func(book *book) { b(book, "k5", "/5b", "present", 1000) }, nil},
 		{"of what is not there", func(book *book) { b(book, "k77", "/77", "present", 1000) }, only(CopiesAtHome, Linearizable)}, // no copy was dumped
 		{"though the timer is there", func(book *book) { b(book, "k5", "/5b", "absent", 1000) }, only(Linearizable)},
+		{"after a write of the same time, by what was read", func(book *book) { beside(book, 0) }, only(Linearizable)},
+		{"after such a write, which missed an owner", func(book *book) { beside(book, 1) }, nil},
 		{"where no timer is", func(book *book) { b(book, "k77", "/77", "absent", 1000) }, only(CopiesAtHome)},
 	})
 }

@@ -49,6 +49,7 @@ type Finding struct {
 // Counts say how much the check looked at.
 type Counts struct {
 	Operations map[Kind]int    `json:"operations"`
+	Done       map[Kind]int    `json:"done"` // the operations with a 2xx
 	Outcomes   map[Outcome]int `json:"outcomes"`
 	Faults     map[string]int  `json:"faults"`
 	Callbacks  int             `json:"callbacks"`
@@ -104,7 +105,7 @@ func (r *Report) WriteText(out io.Writer) error {
 	c := &r.Counts
 	fmt.Fprintf(&b, "seed %d  %s\n", r.Seed, r.Reproduce)
 	for _, kind := range sortedKeys(c.Operations) {
-		fmt.Fprintf(&b, "%s %d  ", kind, c.Operations[kind])
+		fmt.Fprintf(&b, "%s %d of %d  ", kind, c.Done[kind], c.Operations[kind])
 	}
 	fmt.Fprintf(&b, "\ncallbacks %d, retries %d, explained duplicates %d %v\n", c.Callbacks, c.Retries, c.ExplainedDuplicates, c.Duplicates)
 	fmt.Fprintf(&b, "pops that had to come %d, in fault windows %d, skipped %d, given up %d\n",

@@ -66,12 +66,16 @@ func newRun(h *History, l Limits) *run {
 
 func (r *run) count() {
 	r.counts = Counts{
-		Operations: make(map[Kind]int), Outcomes: make(map[Outcome]int), Faults: make(map[string]int), Duplicates: make(map[Class]int),
+		Operations: make(map[Kind]int), Done: make(map[Kind]int), Outcomes: make(map[Outcome]int), Faults: make(map[string]int), Duplicates: make(map[Class]int),
 		Callbacks: len(r.h.Callbacks),
 	}
 	for i := range r.h.Operations {
-		r.counts.Operations[r.h.Operations[i].Kind]++
-		r.counts.Outcomes[r.h.Operations[i].Outcome]++
+		op := &r.h.Operations[i]
+		r.counts.Operations[op.Kind]++
+		r.counts.Outcomes[op.Outcome]++
+		if op.Outcome == OK {
+			r.counts.Done[op.Kind]++
+		}
 	}
 	for i := range r.h.Faults {
 		if f := &r.h.Faults[i]; f.Class != HeldUp {
