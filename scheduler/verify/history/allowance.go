@@ -184,12 +184,17 @@ type held struct {
 func (h held) and(o held) held { return held{max(h.settled, o.settled), max(h.leased, o.leased)} }
 
 // holds is the time until which a callback holds its timer. If the node died or froze before the outcome was settled,
-// the lease must end first. The next pop or the retry may then be as late as a repeat of the callback itself.
+// the lease must end first. The next pop or the retry may then be as late as a repeat of the callback itself. The lease
+// of a callback with a longer timeout is renewed until the node dies or freezes.
 func (r *run) holds(w *write, c *Callback) held {
 	from, h := c.arrived()-r.l.Settle, held{settled: later(c.over(), r.l.Settle)}
 	for f := range r.during(from, h.settled) {
 		if f.ofNode() && (f.Node == c.Node || c.Node == "") && f.overlaps(from, h.settled, 0) {
-			h.leased = later(c.arrived(), r.allowanceOver(w, from, c.arrived(), r.h.Header.hold()+r.l.NodeUnderWay))
+			leased := c.arrived()
+			if w.limit > r.h.Header.limit() {
+				leased = max(leased, f.started())
+			}
+			h.leased = later(leased, r.allowanceOver(w, from, leased, r.h.Header.hold()+r.l.NodeUnderWay))
 			break
 		}
 	}

@@ -109,3 +109,28 @@ func TestTheRetryOfOneWhoseNodeDied(t *testing.T) {
 		{"and the retry comes later", late(45_507, 41_006), only(OnTime)},
 	})
 }
+
+// The first callback of k7 may take 10 s. The callback arrives at 44,006 ms, and is answered at 47,406 ms, just after its
+// node froze. The lease was renewed until then, and lasts for 3500 ms more.
+func TestThePopAfterALongOneWhoseNodeFroze(t *testing.T) {
+	for _, d := range []struct {
+		name   string
+		arrive int
+		want   []Invariant
+	}{
+		{"within a second after the lease", 47_300 + 3500 + 1000, nil},
+		{"later", 47_300 + 3500 + 1001, only(OnTime)},
+	} {
+		t.Run(d.name, func(t *testing.T) {
+			b := clean()
+			b.write(Create, "k7", "/7", 40_000, 4000, 2)
+			b.asked("/7").Timer.TimeoutMs = 10_000
+			b.call("k7", "/7", 7, 1, 1, 44_006, 200)
+			b.called("/7", 0).AnsweredNs = at(47_406)
+			b.call("k7", "/7", 7, 2, 1, d.arrive, 200)
+			b.fault(NodeFreeze, "n1", 47_300, 53_000)
+			b.sample()
+			wantOnly(t, b.History, small(), d.want...)
+		})
+	}
+}
