@@ -496,3 +496,49 @@ func TestAnOutcomeThatOutlivesAChangeOfTheShardsLosesNoTimer(t *testing.T) {
 		}
 	})
 }
+
+// A node that is a step behind a change does not know yet that the coming owner counts, where another node has
+// brought the timer.
+func TestARepeatedCreateWaitsForAComingOwner(t *testing.T) {
+	inCluster(t, 3, 2, func(c *cluster) {
+		_, announced, after := layouts()
+		after.Epoch++
+		c.Lay(announced)
+		asked := oneShot(2 * time.Minute)
+		asked.ReplicationFactor = 1
+		once := func(n *node, i int) (timer.Receipt, error) {
+			return n.CreateOnce(c.Context(), string(rune('a'+i)), []byte("body"), asked)
+		}
+		var first []timer.Receipt
+		for i := range 40 {
+			c.Lay(after, nodeName(0))
+			receipt, err := once(c.nodes[0], i)
+			if err != nil {
+				c.Fatal(err)
+			}
+			c.Lay(announced, nodeName(0))
+			first = append(first, receipt)
+		}
+		moved := 0
+		for i, before := range first {
+			if !slices.Equal(c.holders(before.ID.Key), []string{"s3"}) {
+				continue
+			}
+			moved++
+			c.connect("s3", storetest.LinkCut)
+			if again, err := once(c.nodes[1], i); !errors.Is(err, timer.ErrUnavailable) {
+				c.Errorf("with the coming owner away: %+v, %v; want unavailable", again, err)
+			}
+			c.connect("s3", storetest.LinkUp)
+			pass(time.Second / 10)
+		}
+		if moved == 0 {
+			c.Error("no timer is with the coming owner")
+		}
+		c.Lay(after)
+		pass(5 * time.Minute)
+		for i := range first {
+			c.wantOnce(first[i].ID.Key, 1, time.Minute)
+		}
+	})
+}

@@ -203,8 +203,13 @@ func writeBugs() []bug {
 			Hints: []hint{{Package: "scheduler", Run: "TestAnAnswerThatComesTooLateIsNone", Own: true}},
 		},
 		{
+			Name: "new-says-the-present-owner", What: "A repeated create is taken for new though a coming owner is silent, which may have the timer already.",
+			Edits: []edit{{"(*attempt).wouldKnow", "", "return a.someKnow(heard, owners)", "return true"}},
+			Hints: []hint{{Package: "scheduler", Run: "TestARepeatedCreateWaitsForAComingOwner"}},
+		},
+		{
 			Name: "new-says-a-shard-that-missed", What: "A repeated create is taken for new by the owner that missed the first, while the other owner is silent.",
-			Edits: []edit{{"(*attempt).wouldKnow", "", "answers && !t.Shard.Answers.Outage.LacksWrites()", "answers"}},
+			Edits: []edit{{"(*attempt).someKnow", "", "answers && !t.Shard.Answers.Outage.LacksWrites()", "answers"}},
 			Hints: []hint{{Package: "scheduler", Run: "TestARepeatedCreateWaitsForTheOwnerThatKnows", Own: true}},
 		},
 		{

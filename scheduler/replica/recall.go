@@ -85,16 +85,32 @@ func (a *attempt) remember(heard map[*target]*store.Written) {
 	newest.answer.Status = store.WriteExists
 }
 
-// wouldKnow reports whether some former owner that answered, or is about to be asked by the write
-// itself, would know of an earlier create. Until the sweep has come to the timer, the present owners
-// know nothing of a create from before the last change of the shards; and a shard that lacks writes
-// may have missed the create that a silent shard acknowledged.
+// wouldKnow reports whether the shards that answered, or are about to be asked by the write itself, would
+// know of an earlier create. While the shards change, an earlier timer may be with the owners by any list: the
+// present owners know nothing until the sweep, the former owners nothing afterwards, and another node may know
+// already that the coming owners count.
 func (a *attempt) wouldKnow(heard map[*target]*store.Written) bool {
-	former := a.k.store.Formerly(a.ID.Key)
-	former = former[:min(a.ID.RF, len(former))]
+	owners := a.k.store.Rank(a.ID.Key)
+	owners = owners[:min(a.ID.RF, len(owners))]
+	for _, o := range a.k.store.Others(a.ID.Key, a.ID.RF) {
+		if o.Rank > 0 {
+			owners = append(owners, o.Shard)
+			continue
+		}
+		if !a.someKnow(heard, owners) {
+			return false
+		}
+		owners = []string{o.Shard} // the first of the next list
+	}
+	return a.someKnow(heard, owners)
+}
+
+// someKnow reports whether some of these owners would know of an earlier create. A shard that lacks writes may
+// have missed the create that a silent shard acknowledged.
+func (a *attempt) someKnow(heard map[*target]*store.Written, owners []string) bool {
 	silent := false
 	for t := range each(a.targets) {
-		if !slices.Contains(former, t.Shard.Name) {
+		if !slices.Contains(owners, t.Shard.Name) {
 			continue
 		}
 		there, asked := heard[t]
@@ -104,7 +120,7 @@ func (a *attempt) wouldKnow(heard map[*target]*store.Written) bool {
 		}
 		silent = silent || !answers
 	}
-	return !silent // all have answered, or no former owner is left
+	return !silent // all have answered, or none of the owners is left
 }
 
 // refuse ends a try before anything was written.

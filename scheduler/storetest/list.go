@@ -17,13 +17,17 @@ func (v *view) View() string {
 	return fmt.Sprintf("%016x", hash(strings.Join(l.active(), ",")))
 }
 
-// Formerly takes the first list of Others for the former owners, if there is any.
+// Formerly takes the first former list of Others, if there is any.
 func (v *view) Formerly(key string) []string {
 	l := v.m.layoutOf(v.node)
-	if len(l.Others) == 0 {
+	former := l.Others
+	if l.Announced {
+		former = former[1:]
+	}
+	if len(former) == 0 {
 		return rank(l.active(), key)
 	}
-	return rank(l.Others[0], key)
+	return rank(former[0], key)
 }
 
 func (v *view) List(ctx context.Context, name string, q store.ListQuery) (page store.ListPage, err error) {
