@@ -143,7 +143,8 @@ func (r *run) shifted(w *write, until time.Duration) time.Duration {
 }
 
 // delays is how long after its end a fault may make a callback late. The delay lasts until a shard that counts as
-// healed is polled, an unknown lease has run out, or a Redis that restarted or lost data fires again.
+// healed is polled, an unknown lease has run out, or a Redis that restarted or lost data fires again. The answers that
+// are under way when a slow shard is well again are still slow (Limits.ShardMargin).
 func (r *run) delays(f *Fault) time.Duration {
 	quiet := time.Duration(0)
 	if until := r.quietUntil(f); until > f.ended(r.end) {
@@ -155,7 +156,11 @@ func (r *run) delays(f *Fault) time.Duration {
 	case f.ofLink(), f.ofNode(), f.Class == ShardLost:
 		return r.h.Header.hold() + r.l.NodeUnderWay
 	}
-	return max(r.l.Hurt+r.horizon(), quiet)
+	slow := time.Duration(0)
+	if f.LateMs > 0 {
+		slow = r.l.ShardMargin
+	}
+	return max(r.l.Hurt+slow+r.horizon(), quiet)
 }
 
 // bound is the latest instant at which pop n must have started for the first time. An earlier pop that was held up
@@ -185,7 +190,8 @@ func (h held) and(o held) held { return held{max(h.settled, o.settled), max(h.le
 
 // holds is the time until which a callback holds its timer. If the node died or froze before the outcome was settled,
 // the lease must end first. The next pop or the retry may then be as late as a repeat of the callback itself. The lease
-// of a callback with a longer timeout is renewed until the node dies or freezes.
+// of a callback with a longer timeout is renewed until the node dies or freezes. If the callback has failed while the
+// shards change, the copies may not get their new ranks before the next pop.
 func (r *run) holds(w *write, c *Callback) held {
 	from, h := c.arrived()-r.l.Settle, held{settled: later(c.over(), r.l.Settle)}
 	for f := range r.during(from, h.settled) {
@@ -196,6 +202,12 @@ func (r *run) holds(w *write, c *Callback) held {
 			}
 			h.leased = later(leased, r.allowanceOver(w, from, leased, r.h.Header.hold()+r.l.NodeUnderWay))
 			break
+		}
+	}
+	if c.Seq < w.asked.Pops && !c.succeeded(r.l.AnswerMargin) {
+		next := max(w.latest(c.Seq+1), w.busyUntil)
+		if behind := r.apart(w, from, next); behind > 0 {
+			h.leased = max(h.leased, later(next, r.l.Late+behind))
 		}
 	}
 	return h

@@ -110,3 +110,27 @@ func TestAPopThatWasHeldUpHoldsUpTheNext(t *testing.T) {
 		wantOnly(t, b.History, small(), want...)
 	}
 }
+
+// The answers under way when a slow shard is well again are slow, too, so nodes take the shard for slow a little longer.
+func TestASlowShardDelaysALittleLonger(t *testing.T) {
+	for _, d := range []struct {
+		name string
+		end  int
+		late int
+	}{
+		{"well for as long as nodes look at", 41_000 - 3650, 2000 + 100},
+		{"well for longer", 40_999 - 3650, 250},
+	} {
+		t.Run(d.name, func(t *testing.T) {
+			for extra, want := range [][]Invariant{nil, only(OnTime)} {
+				b := clean()
+				b.write(Create, "k7", "/7", 40_000, 1000, 1)
+				b.call("k7", "/7", 7, 1, 1, 41_004+d.late, 200)
+				b.called("/7", 0).move(at(41_004+d.late) + int64(extra))
+				b.Faults[b.fault(ShardAway, "a", 20_000, d.end)].LateMs = 100
+				b.sample()
+				wantOnly(t, b.History, small(), want...)
+			}
+		})
+	}
+}
