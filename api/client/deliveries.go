@@ -111,7 +111,7 @@ func decodeDeliveries(raw []byte) (DeliveryPage, error) {
 	for i, b := range body.Deliveries {
 		took, err := duration(b.Took)
 		if err != nil {
-			return DeliveryPage{}, err
+			return DeliveryPage{}, fmt.Errorf("the answer has %w", err)
 		}
 		page.Deliveries[i] = Delivery{
 			At: b.At, Key: b.Key, WebhookID: b.WebhookID, Sequence: b.Sequence, Attempt: b.Attempt, Due: b.Due, Started: b.Started, Took: took,

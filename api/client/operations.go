@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -25,7 +24,7 @@ func (c *Client) Create(ctx context.Context, t Timer) (Receipt, error) {
 // deleted.
 func (c *Client) CreateOnce(ctx context.Context, key string, t Timer) (Receipt, error) {
 	if key == "" {
-		return Receipt{}, errors.New("create timer once: the key is empty")
+		return Receipt{}, argumentError("create timer once: the key is empty")
 	}
 	op := operation{name: "create timer once", method: http.MethodPost, path: "/timers", idempotencyKey: key, repeatable: true}
 	return c.write(ctx, op, &t)
@@ -78,7 +77,7 @@ func (c *Client) PatchIf(ctx context.Context, id string, cond Condition, change 
 	case err != nil:
 		return Receipt{}, err
 	case op.absent:
-		return Receipt{}, errors.New(patchName + ": a timer that does not exist can't be changed")
+		return Receipt{}, argumentError(patchName + ": a timer that does not exist can't be changed")
 	}
 	return c.change(ctx, op, &change)
 }
@@ -165,7 +164,7 @@ func (c *Client) store(ctx context.Context, op *operation) (Receipt, error) {
 
 func itemOperation(name, method, id string) (operation, error) {
 	if id == "" || id == "." || id == ".." {
-		return operation{}, fmt.Errorf("%s: the id is empty or made of dots alone", name)
+		return operation{}, argumentError(name + ": the id is empty or made of dots alone")
 	}
 	return operation{name: name, method: method, path: "/timers/" + url.PathEscape(id), repeatable: true}, nil
 }
@@ -193,7 +192,7 @@ func conditionalOperation(name, method, id string, cond Condition) (operation, e
 		op.absent = true
 	}
 	if op.match == "" && !op.absent {
-		return operation{}, fmt.Errorf("%s: a condition has either an ETag, or Exists, or Absent", name)
+		return operation{}, argumentError(name + ": a condition has either an ETag, or Exists, or Absent")
 	}
 	return op, nil
 }

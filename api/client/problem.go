@@ -14,9 +14,18 @@ import (
 var (
 	// ErrNotFound says that the timer does not exist.
 	ErrNotFound = errors.New("timer not found")
+	// ErrArgument says that the caller's arguments are wrong. Nothing was sent.
+	ErrArgument = errors.New("wrong argument")
 	// ErrConditionFailed says that the condition of a write does not hold. Nothing was done.
 	ErrConditionFailed = errors.New("the condition does not hold")
 )
+
+// argumentError is an ErrArgument in words of its own.
+type argumentError string
+
+func (e argumentError) Error() string { return string(e) }
+
+func (e argumentError) Is(target error) bool { return target == ErrArgument }
 
 // Problem is a node's answer to a failed request. Problem is an error; errors.As finds the Problem
 // in the errors of the operations.
@@ -98,6 +107,10 @@ func problemOf(a *answer) *Problem {
 				p.Detail = body.Detail
 			}
 		}
+	}
+	const longest = 200
+	if text := strings.TrimSpace(string(a.body)); p.Detail == "" && kind == "text/plain" && len(text) <= longest {
+		p.Detail = text
 	}
 	if p.Detail == "" {
 		p.Detail = fmt.Sprintf("unexpected answer: %s", strings.ToLower(http.StatusText(a.status)))

@@ -4,7 +4,9 @@ import "time"
 
 // Timer is a request to chronos: when to call back, how often, and which URI. The zero value has no
 // URI and is refused. Give either Interval or At.
-type Timer struct {
+//
+// As JSON a Timer has the form of POST /timers.
+type Timer struct { //nolint:recvcheck // as in the standard library, a value is marshalled and a pointer unmarshalled
 	// Interval is the time from the request to the first pop and between pops. Interval is rounded
 	// up to whole milliseconds; zero fires at once.
 	Interval time.Duration

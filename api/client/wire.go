@@ -1,6 +1,7 @@
 package client
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -82,7 +83,7 @@ func encodeTimer(t *Timer) ([]byte, error) {
 		return nil, err
 	}
 	if !t.At.IsZero() && t.Interval != 0 {
-		return nil, errors.New("the timer has both Interval and At; give one of them")
+		return nil, argumentError("the timer has both Interval and At; give one of them")
 	}
 	body := timerBody{Callback: callbackBody{httpBody{
 		URI: t.URI, Opaque: t.Opaque, Method: t.Method, Headers: t.Headers, Timeout: optional(t.Timeout),
@@ -115,18 +116,18 @@ func encodeTimer(t *Timer) ([]byte, error) {
 func (t *Timer) checkText() error {
 	switch {
 	case !utf8.ValidString(t.Opaque):
-		return errors.New("the opaque data is not UTF-8; encode it, for example as Base64")
+		return argumentError("the opaque data is not UTF-8; encode it, for example as Base64")
 	case !utf8.ValidString(t.URI):
-		return errors.New("the URI is not UTF-8; percent-encode it")
+		return argumentError("the URI is not UTF-8; percent-encode it")
 	}
 	for name, value := range t.Headers {
 		if !utf8.ValidString(name) || !utf8.ValidString(value) {
-			return errors.New("a header is not UTF-8")
+			return argumentError("a header is not UTF-8")
 		}
 	}
 	for _, tag := range t.Tags {
 		if !utf8.ValidString(tag.Type) {
-			return errors.New("the type of a tag is not UTF-8")
+			return argumentError("the type of a tag is not UTF-8")
 		}
 	}
 	return nil
@@ -162,7 +163,7 @@ func duration(text json.Number) (time.Duration, error) {
 	}
 	value, err := text.Float64()
 	if err != nil || math.Abs(value) > math.MaxInt64/float64(time.Second) {
-		return 0, errors.New("the answer has an interval that is no number of seconds")
+		return 0, errors.New("an interval that is no number of seconds")
 	}
 	return time.Duration(math.Round(value*1000)) * time.Millisecond, nil
 }
@@ -187,38 +188,66 @@ func decodeStored(raw []byte) (Stored, error) {
 	stored := Stored{
 		ID: body.ID, Key: body.Key, State: body.State, Due: body.Due, Sequence: body.Sequence, Attempts: body.Attempts,
 	}
-	http, t := &body.Callback.HTTP, &stored.Timer
+	var err error
+	if stored.Timer, err = body.timer(); err != nil {
+		return Stored{}, fmt.Errorf("the answer has %w", err)
+	}
+	if body.LastFailure != nil {
+		stored.LastFailure = &Failure{At: body.LastFailure.At, Reason: body.LastFailure.Reason}
+	}
+	return stored, nil
+}
+
+// timer is the timer that a body asks for.
+func (b *timerBody) timer() (t Timer, err error) {
+	http := &b.Callback.HTTP
 	t.URI, t.Opaque, t.Method, t.Headers = http.URI, http.Opaque, http.Method, http.Headers
 	t.Retry.Attempts, t.Retry.Factor = http.Retry.Attempts, http.Retry.Factor
 	for _, read := range []struct {
 		to   *time.Duration
 		from json.Number
 	}{
-		{&t.Interval, body.Timing.Interval}, {&t.RepeatFor, body.Timing.RepeatFor}, {&t.ExpiresAfter, body.Timing.Expires},
+		{&t.Interval, b.Timing.Interval}, {&t.RepeatFor, b.Timing.RepeatFor}, {&t.ExpiresAfter, b.Timing.Expires},
 		{&t.Timeout, http.Timeout}, {&t.Retry.First, http.Retry.First}, {&t.Retry.Longest, http.Retry.Longest},
 	} {
-		var err error
 		if *read.to, err = duration(read.from); err != nil {
-			return Stored{}, err
+			return t, err
 		}
 	}
-	if body.Timing.At != "" {
-		at, err := time.Parse(time.RFC3339, body.Timing.At)
-		if err != nil {
-			return Stored{}, errors.New("the answer has an at that is no instant")
-		}
-		stored.Timer.At = at
-	}
-	if body.Reliability != nil {
-		stored.Timer.ReplicationFactor = body.Reliability.ReplicationFactor
-	}
-	if body.Statistics != nil {
-		for _, tag := range body.Statistics.TagInfo {
-			stored.Timer.Tags = append(stored.Timer.Tags, Tag(tag))
+	if b.Timing.At != "" {
+		if t.At, err = time.Parse(time.RFC3339, b.Timing.At); err != nil {
+			return t, errors.New("an at that is no instant")
 		}
 	}
-	if body.LastFailure != nil {
-		stored.LastFailure = &Failure{At: body.LastFailure.At, Reason: body.LastFailure.Reason}
+	if b.Reliability != nil {
+		t.ReplicationFactor = b.Reliability.ReplicationFactor
 	}
-	return stored, nil
+	if b.Statistics != nil {
+		for _, tag := range b.Statistics.TagInfo {
+			t.Tags = append(t.Tags, Tag(tag))
+		}
+	}
+	return t, nil
+}
+
+// MarshalJSON writes a timer as POST /timers takes the timer.
+func (t Timer) MarshalJSON() ([]byte, error) { return encodeTimer(&t) }
+
+// UnmarshalJSON reads a timer in the form of POST /timers. A member that is unknown is an error.
+func (t *Timer) UnmarshalJSON(raw []byte) error {
+	var body timerBody
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&body); err != nil {
+		return fmt.Errorf("read timer: %w", err)
+	}
+	if timing := &body.Timing; (timing.Interval == "") == (timing.At == "") {
+		return errors.New("the timer needs either an interval or an at in its timing")
+	}
+	read, err := body.timer()
+	if err != nil {
+		return fmt.Errorf("the timer has %w", err)
+	}
+	*t = read
+	return nil
 }
