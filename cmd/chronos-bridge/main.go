@@ -38,7 +38,8 @@ func command(args []string, out, errs io.Writer) int {
 		_, _ = fmt.Fprint(out, usage, environment.TableOf[environment.Bridge]())
 		return 0
 	case "version", "--version":
-		_, _ = fmt.Fprintln(out, "chronos-bridge", process.Version())
+		version, golang := process.Version()
+		_, _ = fmt.Fprintln(out, "chronos-bridge", version, golang)
 		return 0
 	}
 	_, _ = fmt.Fprintf(errs, "chronos-bridge: unknown command %q\n\n%s", args[0], usage)

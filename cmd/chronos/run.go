@@ -46,7 +46,7 @@ const (
 func run(ctx context.Context, environ []string, logTo io.Writer) error {
 	cfg, err := environment.LoadNode(environ)
 	if err != nil {
-		return fmt.Errorf("the environment is wrong; `chronos help` lists its variables:\n%w", err)
+		return fmt.Errorf("the environment is wrong; `chronos config variables` lists the variables:\n%w", err)
 	}
 	n, err := newNode(ctx, cfg, localtoken.RuntimeDir(environ), process.NewLog(logTo, cfg.LogLevel, cfg.LogFormat))
 	if err != nil {

@@ -76,8 +76,9 @@ func (n *node) identity() pulse.Identity {
 	if err != nil {
 		host = "unknown"
 	}
+	version, golang := process.Version()
 	return pulse.Identity{
-		Host: host, Version: process.Version(), Format: record.Format, Started: time.Now(),
+		Host: host, Version: version + " " + golang, Format: record.Format, Started: time.Now(),
 		Public: n.listener.Addr().String(), Admin: n.adminAt.Addr().String(),
 	}
 }

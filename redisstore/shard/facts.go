@@ -12,17 +12,26 @@ import (
 	"chronos/scheduler/store"
 )
 
-// Facts asks the shard what the shard says of itself. A Redis that refuses INFO, or lacks some of it, has
-// unknown facts.
+// Facts asks the shard what the shard says of itself, as FactsOf does.
 func (s *Shard) Facts(ctx context.Context) (store.ShardFacts, error) {
-	pipe := s.Poll.Pipeline()
+	facts, err := FactsOf(ctx, s.Poll)
+	if err != nil {
+		return store.ShardFacts{}, s.Unavailable(err)
+	}
+	return facts, nil
+}
+
+// FactsOf asks a Redis what the Redis says of itself. A Redis that refuses INFO, or lacks some of it, has
+// unknown facts.
+func FactsOf(ctx context.Context, client redis.UniversalClient) (store.ShardFacts, error) {
+	pipe := client.Pipeline()
 	now, info, save := pipe.Time(ctx), pipe.Info(ctx), pipe.ConfigGet(ctx, "save")
 	before := time.Now()
 	_, err := pipe.Exec(ctx)
 	after := time.Now()
 	var answer redis.Error
 	if err != nil && !errors.As(err, &answer) || now.Err() != nil {
-		return store.ShardFacts{}, s.Unavailable(err)
+		return store.ShardFacts{}, err
 	}
 	said := parseInfo(info.Val())
 	facts := store.ShardFacts{

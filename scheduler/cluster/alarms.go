@@ -12,8 +12,8 @@ import (
 const (
 	// overdueAlarm is how long a timer must be due to be an alarm: a fault that ends by itself takes less.
 	overdueAlarm = 10 * time.Second
-	// clockAlarm is by how much a clock may be off: a timer that moves between shards moves by as much.
-	clockAlarm = 500 * time.Millisecond
+	// ClockAlarm is by how much a clock may be off: a timer that moves between shards moves by as much.
+	ClockAlarm = 500 * time.Millisecond
 	// fullAlarm is the share of its memory that a shard may use.
 	fullAlarm = .9
 )
@@ -75,7 +75,7 @@ func conditionAlarms(sh *Shard, add func(code AlarmCode, shard, format string, a
 	if sh.MaxMemory > 0 && float64(sh.UsedMemory) >= fullAlarm*float64(sh.MaxMemory) {
 		add(MemoryFull, sh.Name, "shard %s has used %d %% of its memory; a full Redis takes no new timers: raise maxmemory, or add a shard", sh.Name, 100*sh.UsedMemory/sh.MaxMemory)
 	}
-	if off := sh.ClockOffset; sh.Up && (off >= clockAlarm || off <= -clockAlarm) {
+	if off := sh.ClockOffset; sh.Up && (off >= ClockAlarm || off <= -ClockAlarm) {
 		add(ClockOff, sh.Name, "the clock of shard %s differs by %s from this machine's clock; set both by NTP", sh.Name, off.Round(10*time.Millisecond))
 	}
 }

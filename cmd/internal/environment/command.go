@@ -2,12 +2,20 @@ package environment
 
 import (
 	"fmt"
+	"net"
 	"net/url"
 	"strings"
 )
 
+// The listeners that a command asks unless the user says otherwise.
+const (
+	DefaultURL      = "http://127.0.0.1:7253"
+	DefaultAdminURL = "http://127.0.0.1:7254"
+)
+
 // Command is the configuration of commands that ask a node or a bridge.
 type Command struct {
+	URL      string `env:"CHRONOS_URL,default=http://127.0.0.1:7253" want:"http://host:port of a public listener" about:"public listener of the node that is asked"`
 	AdminURL string `env:"CHRONOS_ADMIN_URL,default=http://127.0.0.1:7254" want:"http://host:port of an admin listener" about:"admin listener of the node or bridge that is asked"`
 	Token    string `env:"CHRONOS_TOKEN" secret:"true" about:"token that the listener wants; unset takes the token that a node or bridge of this user made"`
 }
@@ -19,17 +27,38 @@ func LoadCommand(environ []string) (Command, error) {
 	if err := load(environ, &c); err != nil {
 		return Command{}, err
 	}
-	c.AdminURL = strings.TrimSuffix(c.AdminURL, "/")
+	c.URL, c.AdminURL = strings.TrimSuffix(c.URL, "/"), strings.TrimSuffix(c.AdminURL, "/")
 	return c, nil
 }
 
-func (c *Command) contradictions(map[string]bool) []error {
-	u, err := url.Parse(c.AdminURL)
-	switch {
-	case err == nil && u.User != nil: // not shown: the URL may hold a password
-		return []error{fmt.Errorf("CHRONOS_ADMIN_URL names a user: leave it out, and set CHRONOS_TOKEN to what the listener wants")}
-	case err != nil, u.Scheme != "http" && u.Scheme != "https", u.Host == "", u.RawQuery != "", u.Fragment != "":
-		return []error{fmt.Errorf("CHRONOS_ADMIN_URL: want the URL of an admin listener, such as http://127.0.0.1:7254")}
+func (c *Command) contradictions(wrong map[string]bool) (faults []error) {
+	for _, l := range []struct{ variable, value, kind, example string }{
+		{"CHRONOS_URL", c.URL, "a public", DefaultURL}, {"CHRONOS_ADMIN_URL", c.AdminURL, "an admin", DefaultAdminURL},
+	} {
+		if wrong[l.variable] {
+			continue
+		}
+		u, err := url.Parse(l.value)
+		switch {
+		case err == nil && u.User != nil: // not shown: the URL may hold a password
+			faults = append(faults, fmt.Errorf("%s names a user: leave it out, and set CHRONOS_TOKEN to what the listener wants", l.variable))
+		case err != nil, u.Scheme != "http" && u.Scheme != "https", u.Host == "", u.RawQuery != "", u.Fragment != "":
+			faults = append(faults, fmt.Errorf("%s: want the URL of %s listener, such as %s", l.variable, l.kind, l.example))
+		}
 	}
-	return nil
+	return faults
+}
+
+// AdminURLOf is the URL of the admin listener that a command asks. If the environment is that of a node, and
+// names no URL, the listener is the node's own.
+func AdminURLOf(environ []string, c Command) string {
+	env := chronosVariables(environ)
+	host, port, err := net.SplitHostPort(env["CHRONOS_ADMIN_LISTEN"])
+	if env["CHRONOS_ADMIN_URL"] != "" || err != nil {
+		return c.AdminURL
+	}
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return "http://" + net.JoinHostPort(host, port)
 }

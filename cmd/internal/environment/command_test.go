@@ -11,9 +11,11 @@ func TestCommandValues(t *testing.T) {
 		environ []string
 		want    Command
 	}{
-		{nil, Command{AdminURL: "http://127.0.0.1:7254"}},
-		{[]string{"CHRONOS_ADMIN_URL=https://node-1:7254/", "CHRONOS_TOKEN=t"}, Command{AdminURL: "https://node-1:7254", Token: "t"}},
-		{leastBridge("CHRONOS_ADMIN_URL=http://[::1]:7255"), Command{AdminURL: "http://[::1]:7255"}},
+		{nil, Command{URL: "http://127.0.0.1:7253", AdminURL: "http://127.0.0.1:7254"}},
+		{[]string{"CHRONOS_URL=https://node-1/chronos/", "CHRONOS_ADMIN_URL=https://node-1:7254/", "CHRONOS_TOKEN=t"},
+			Command{URL: "https://node-1/chronos", AdminURL: "https://node-1:7254", Token: "t"},
+		},
+		{leastBridge("CHRONOS_ADMIN_URL=http://[::1]:7255"), Command{URL: "http://127.0.0.1:7253", AdminURL: "http://[::1]:7255"}},
 	} {
 		if got, err := LoadCommand(c.environ); err != nil || got != c.want {
 			t.Errorf("%q: %+v, %v", c.environ, got, err)
@@ -26,6 +28,7 @@ func TestCommandFaults(t *testing.T) {
 	for entry, want := range map[string]string{
 		"CHRONOS_ADMIN_URL=node-1:7254":         "such as http://127.0.0.1:7254",
 		"CHRONOS_ADMIN_URL=http://":             "such as http://127.0.0.1:7254",
+		"CHRONOS_URL=node-1:7253":               "such as http://127.0.0.1:7253",
 		"CHRONOS_ADMIN_URL=http://n:7254?a=b":   "such as http://127.0.0.1:7254",
 		"CHRONOS_ADMIN_URL=http://a:hush@n:254": "set CHRONOS_TOKEN",
 		"CHRONOS_ADMIN_URI=http://n:7254":       "CHRONOS_ADMIN_URI: no such variable; did you mean CHRONOS_ADMIN_URL?",
@@ -40,7 +43,7 @@ func TestCommandFaults(t *testing.T) {
 // A user may start a node in a shell that has variables for commands.
 func TestNodesAndBridgesKnowTheVariablesOfCommands(t *testing.T) {
 	t.Parallel()
-	of := []string{"CHRONOS_ADMIN_URL=http://node-1:7254", "CHRONOS_TOKEN=t"}
+	of := []string{"CHRONOS_URL=http://node-1:7253", "CHRONOS_ADMIN_URL=http://node-1:7254", "CHRONOS_TOKEN=t"}
 	if _, err := LoadNode(of); err != nil {
 		t.Error(err)
 	}

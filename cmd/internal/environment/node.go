@@ -38,11 +38,17 @@ type Node struct {
 // LoadNode reads the node's configuration from environ, in the form of os.Environ. The error
 // lists all faults, one a line.
 func LoadNode(environ []string) (Node, error) {
-	var n Node
-	if err := load(environ, &n); err != nil {
+	n, err := CheckNode(environ)
+	if err != nil {
 		return Node{}, err
 	}
 	return n, nil
+}
+
+// CheckNode is LoadNode, with all that is right where something is wrong.
+func CheckNode(environ []string) (n Node, err error) {
+	err = load(environ, &n)
+	return n, err
 }
 
 func (n *Node) contradictions(map[string]bool) (faults []error) {

@@ -108,7 +108,7 @@ func TestNodeFaults(t *testing.T) {
 		"CHRONOS_REDDIS=a":                      `CHRONOS_REDDIS: no such variable; did you mean CHRONOS_REDIS?`,
 		"CHRONOS_POLL=1s":                       `CHRONOS_POLL: no such variable; did you mean CHRONOS_POLL_INTERVAL?`,
 		"CHRONOS_LOGLEVEL=info":                 `CHRONOS_LOGLEVEL: no such variable; did you mean CHRONOS_LOG_LEVEL?`,
-		"CHRONOS_PORTAL=":                       `CHRONOS_PORTAL: no such variable; did you mean CHRONOS_LISTEN?`,
+		"CHRONOS_PORTAL=":                       `CHRONOS_PORTAL: no such variable; did you mean CHRONOS_URL?`,
 		"CHRONOS_=":                             `CHRONOS_: no such variable; did you mean CHRONOS_UI?`,
 		"CHRONOS_KAFKA_INPUTS=in":               `CHRONOS_KAFKA_INPUTS: no such variable; did you mean CHRONOS_KAFKA_INPUT?`,
 		"CHRONOS_BRIDGE_PORTS=1":                `CHRONOS_BRIDGE_PORTS: no such variable; did you mean CHRONOS_ATTEMPTS?`,

@@ -54,7 +54,7 @@ func TestPageTellsTheConfiguration(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for command, table := range map[string]string{"chronos help": TableOf[Node](), "chronos-bridge help": TableOf[Bridge]()} {
+	for command, table := range map[string]string{"chronos config variables": TableOf[Node](), "chronos-bridge help": TableOf[Bridge]()} {
 		_, rest, begins := strings.Cut(string(page), "<!-- configuration: "+command+" -->\n")
 		told, _, ends := strings.Cut(rest, "<!-- /configuration -->")
 		if !begins || !ends {

@@ -86,10 +86,10 @@ func URLOf(l net.Listener) string {
 }
 
 // Version is the version of the build, and the version of Go.
-func Version() string {
+func Version() (version, golang string) {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
-		return "unknown"
+		return "unknown", "unknown"
 	}
-	return info.Main.Version + " " + info.GoVersion
+	return info.Main.Version, info.GoVersion
 }

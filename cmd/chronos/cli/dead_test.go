@@ -1,12 +1,9 @@
-package main
+package cli
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -15,7 +12,6 @@ import (
 	"time"
 
 	"chronos/api"
-	"chronos/api/tokens"
 	"chronos/api/wire"
 	"chronos/scheduler/deadletter"
 	"chronos/scheduler/store"
@@ -97,15 +93,8 @@ func (c *cabinet) DeleteAll(ctx context.Context, q store.LetterQuery) (deadlette
 	return c.FireAll(ctx, q)
 }
 
-// anyone lets everyone do everything.
-type anyone struct{}
-
-func (anyone) Check([]byte, tokens.Role, time.Time) tokens.Decision {
-	return tokens.Decision{Outcome: tokens.OK, Name: "anyone"}
-}
-
-// filled is a cabinet with 100 dead letters, and the admin listener that shows the cabinet.
-func filled(t *testing.T) (*cabinet, remote) {
+// filled is a cabinet with 100 dead letters, and a command line for them.
+func filled(t *testing.T) (*cabinet, *rig) {
 	t.Helper()
 	c := &cabinet{}
 	for i := range 100 {
@@ -118,57 +107,30 @@ func filled(t *testing.T) (*cabinet, remote) {
 		})
 	}
 	c.letters[99] = store.Letter{ID: "id999", Shard: "a", Text: "\x1b[2J", Err: fmt.Errorf("%w: \x1b[2J\nx", store.ErrUnreadable)}
-	admin := api.NewAdmin(api.AdminConfig{Letters: c, Authorizer: anyone{}})
-	ln, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	served := make(chan error, 1)
-	go func() { served <- admin.Serve(ln) }()
-	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{}}
-	t.Cleanup(func() {
-		client.CloseIdleConnections()
-		if err := errors.Join(admin.Shutdown(context.WithoutCancel(t.Context())), <-served); err != nil {
-			t.Error(err)
-		}
-	})
-	return c, remote{url: "http://" + ln.Addr().String(), client: client}
-}
-
-// dead carries out `chronos dead` and checks the exit status.
-func dead(t *testing.T, node remote, status int, args ...string) (out, errs string) {
-	t.Helper()
-	var stdout, stderr strings.Builder
-	if got := deadCommand(args, node, &stdout, &stderr); got != status {
-		t.Errorf("%v: status %d, want %d\n%s%s", args, got, status, stdout.String(), stderr.String())
-	}
-	if strings.Contains(stdout.String()+stderr.String(), "\x1b") {
-		t.Errorf("%v sends orders to the terminal: %q", args, stdout.String()+stderr.String())
-	}
-	return stdout.String(), stderr.String()
+	return c, serveAdmin(t, api.AdminConfig{Letters: c, Authorizer: anyone{}})
 }
 
 func TestDeadList(t *testing.T) {
 	t.Parallel()
 	c, node := filled(t)
-	for _, args := range [][]string{nil, {"list"}, {"--limit", "100"}} {
-		out, errs := dead(t, node, 0, args...)
+	for _, args := range []string{"", "list", "--limit 100"} {
+		out, errs := node.run(0, "dead "+args)
 		lines := strings.Split(strings.TrimSpace(out), "\n")
 		if len(lines) != 103 || errs != "" || strings.Join(strings.Fields(lines[1]), " ") != "id000 2030-01-31T12:00:00.000Z key0 5 answered 500 http://h/x" ||
 			!strings.Contains(lines[100], "unreadable: ?[2J?x") || lines[102] != "100 of 100 dead letters" {
 			t.Errorf("%v: %d lines, errors %q\n%s", args, len(lines), errs, out)
 		}
 	}
-	if out, errs := dead(t, node, 0, "list", "--key=key1", "--limit=45"); !strings.Contains(out, "45 of 100") || strings.Contains(out, "key0") || !strings.Contains(errs, "more") {
+	if out, errs := node.run(0, "dead list --key=key1 --limit=45"); !strings.Contains(out, "45 of 100") || strings.Contains(out, "key0") || !strings.Contains(errs, "more") {
 		t.Errorf("%s%s", out, errs)
 	}
-	out, _ := dead(t, node, 0, "--json", "--limit", "5", "--cursor", "id010")
+	out, _ := node.run(0, "dead --json --limit 5 --cursor id010")
 	var page wire.LettersView
 	if err := json.Unmarshal([]byte(out), &page); err != nil || len(page.Letters) != 5 || page.Letters[0].ID != "id011" || page.Next != "id015" {
 		t.Errorf("%s, %v", out, err)
 	}
 	c.away = []string{"b"}
-	if out, errs := dead(t, node, 1); !strings.Contains(out, "100 of 100") || !strings.Contains(errs, "letters on b are missing") {
+	if out, errs := node.run(3, "dead"); !strings.Contains(out, "100 of 100") || !strings.Contains(errs, "letters on b are missing") {
 		t.Errorf("with a shard away: %s%s", out, errs)
 	}
 }
@@ -176,19 +138,19 @@ func TestDeadList(t *testing.T) {
 func TestDeadShow(t *testing.T) {
 	t.Parallel()
 	_, node := filled(t)
-	out, _ := dead(t, node, 0, "show", "id001")
+	out, _ := node.run(0, "dead show id001")
 	for _, want := range []string{"id          id001\n", "webhook-id  key1.0000000000000001.1\n", "attempts    5\n", `"opaque": "opaque"`} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}
 	}
-	if out, _ = dead(t, node, 0, "show", "id999"); !strings.Contains(out, "problem") || !strings.Contains(out, "?[2J") {
+	if out, _ = node.run(0, "dead show id999"); !strings.Contains(out, "problem") || !strings.Contains(out, "?[2J") {
 		t.Errorf("unreadable:\n%s", out)
 	}
-	if out, _ = dead(t, node, 0, "show", "--json", "id001"); !json.Valid([]byte(out)) || !strings.Contains(out, `"attempts":5`) {
+	if out, _ = node.run(0, "dead show --json id001"); !json.Valid([]byte(out)) || !strings.Contains(out, `"attempts":5`) {
 		t.Errorf("%s", out)
 	}
-	if out, errs := dead(t, node, 1, "show", "a/../b?c"); out != "" || !strings.Contains(errs, "there is no such dead letter") {
+	if out, errs := node.run(4, "dead show a/../b?c"); out != "" || !strings.Contains(errs, "there is no such dead letter") {
 		t.Errorf("unknown: %s%s", out, errs)
 	}
 }
@@ -198,7 +160,7 @@ func TestDeadShowsTheLongest(t *testing.T) {
 	c, node := filled(t)
 	body := &c.letters[1].Record.Timer.Callback.Opaque
 	*body = strings.Repeat("x", 17<<20)
-	if out, errs := dead(t, node, 0, "show", "--json", "id001"); len(out) < len(*body) || errs != "" {
+	if out, errs := node.run(0, "dead show --json id001"); len(out) < len(*body) || errs != "" {
 		t.Errorf("%d bytes of output, %s", len(out), errs)
 	}
 	endless := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -209,7 +171,7 @@ func TestDeadShowsTheLongest(t *testing.T) {
 		}
 	}))
 	defer endless.Close()
-	if out, errs := dead(t, remote{url: endless.URL, client: node.client}, 1, "show", "id001"); out != "" || !strings.Contains(errs, "longer than 128 MiB") {
+	if out, errs := (&rig{t: t, url: endless.URL}).run(3, "dead show id001"); out != "" || !strings.Contains(errs, "too long") {
 		t.Errorf("%d bytes of output, %s", len(out), errs)
 	}
 }
@@ -218,25 +180,25 @@ func TestDeadFireAndDelete(t *testing.T) {
 	t.Parallel()
 	c, node := filled(t)
 	c.refused = "id042"
-	if out, _ := dead(t, node, 0, "fire", "id001"); out != "fired again as timer key1\n" {
+	if out, _ := node.run(0, "dead fire id001"); out != "fired again as timer key1\n" {
 		t.Error(out)
 	}
-	if out, _ := dead(t, node, 0, "delete", "id003"); out != "deleted\n" {
+	if out, _ := node.run(0, "dead delete id003"); out != "deleted\n" {
 		t.Error(out)
 	}
-	if _, errs := dead(t, node, 1, "fire", "id042"); !strings.Contains(errs, "a timer with this key was set") {
+	if _, errs := node.run(1, "dead fire id042"); !strings.Contains(errs, "a timer with this key was set") {
 		t.Error(errs)
 	}
-	if out, _ := dead(t, node, 0, "delete", "--key", "key1"); out != "deleted 47, refused 0; 51 dead letters are left\n" {
+	if out, _ := node.run(0, "dead delete --key key1"); out != "deleted 47, refused 0; 51 dead letters are left\n" {
 		t.Error(out)
 	}
-	out, errs := dead(t, node, 1, "fire", "--all")
+	out, errs := node.run(1, "dead fire --all")
 	if out != "fired 50, refused 1; 1 dead letters are left\n" || !strings.Contains(errs, "id042 key0: a timer with this key") || len(c.letters) != 1 {
 		t.Errorf("%s%s%v", out, errs, c.letters)
 	}
 	c.refused = ""
 	c.away = []string{"b"}
-	if out, errs := dead(t, node, 1, "fire", "--all"); out != "fired 1, refused 0; 0 dead letters are left\n" || !strings.Contains(errs, "letters on b are missing") {
+	if out, errs := node.run(3, "dead fire --all"); out != "fired 1, refused 0; 0 dead letters are left\n" || !strings.Contains(errs, "letters on b are missing") {
 		t.Errorf("%s%s", out, errs)
 	}
 }
@@ -246,14 +208,13 @@ func TestDeadEnds(t *testing.T) {
 	t.Parallel()
 	c, node := filled(t)
 	c.loops, c.refused = true, "id000"
-	for _, args := range [][]string{{"list", "--limit", "1000"}, {"fire", "--all"}} {
+	for _, args := range []string{"list --limit 1000", "fire --all"} {
 		c.letters = slices.Repeat(c.letters[:1], 100)
-		if _, errs := dead(t, node, 1, args...); !strings.Contains(errs, "cursor stands still") {
+		if _, errs := node.run(1, "dead "+args); !strings.Contains(errs, "cursor stands still") {
 			t.Errorf("%v: %s", args, errs)
 		}
 	}
-	gone := remote{url: "http://127.0.0.1:1", client: node.client}
-	if out, errs := dead(t, gone, 1, "delete", "--all"); out != "" || !strings.Contains(errs, "CHRONOS_ADMIN_URL") {
+	if out, errs := nowhere(t).run(3, "dead delete --all"); out != "" || !strings.Contains(errs, "--admin-url") {
 		t.Errorf("no node: %s%s", out, errs)
 	}
 }
@@ -262,24 +223,32 @@ func TestDeadMistakes(t *testing.T) {
 	t.Parallel()
 	for _, args := range []string{
 		"bury", "show", "fire", "delete", "show a b", "fire a b", "fire a --all", "fire --all --key k", "delete a --key k", "delete --key", "delete --key=",
-		"delete --key a --key b", "list a", "list --all", "--all", "--limit 0", "--limit -1", "--limit x", "--cursor x", "fire --all --limit 5", "fire --all --json",
-		"show a --key k", "delete --resaon x", "delete --all=x", "-h", "show a --limit 5",
+		"list a", "list --all", "--all", "--limit 0", "--limit -1", "--limit x", "--cursor x", "fire --all --limit 5",
+		"show a --key k", "delete --resaon x", "delete --all=x", "show a --limit 5",
 	} {
-		var out, errs strings.Builder
-		if status := deadCommand(strings.Split(args, " "), remote{}, &out, &errs); status != 2 || out.Len() != 0 || !strings.HasPrefix(errs.String(), "chronos: ") {
-			t.Errorf("%s: status %d, out %q, errors %q", args, status, out.String(), errs.String())
+		if out, errs := nowhere(t).run(2, "dead "+args); out != "" || !strings.HasPrefix(errs, "chronos: ") || strings.Count(errs, "\n") != 1 || !strings.Contains(errs, " --help") {
+			t.Errorf("%s: out %q, errors %q", args, out, errs)
 		}
 	}
 }
 
+// asked notes the query of a list.
+type asked struct {
+	cabinet
+
+	query store.LetterQuery
+}
+
+func (a *asked) List(_ context.Context, q store.LetterQuery) (store.LetterPage, error) {
+	a.query = q
+	return store.LetterPage{}, nil
+}
+
 func TestDeadTimes(t *testing.T) {
 	t.Parallel()
-	now := time.Date(2030, 1, 31, 12, 0, 0, 0, time.UTC)
-	order, err := parseDead([]string{"--since", "2h30m", "--until=2030-01-31T11:00:00Z"}, now)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := cmp.Or(order.filter.Get("since"), "none") + " " + order.filter.Get("until"); got != "2030-01-31T09:30:00Z 2030-01-31T11:00:00Z" {
-		t.Error(got)
+	var a asked
+	serveAdmin(t, api.AdminConfig{Letters: &a, Authorizer: anyone{}}).run(0, "dead --since 2h30m --until=2030-01-31T11:00:00Z")
+	if f := a.query.Filter; !f.Since.Equal(now.Add(-150*time.Minute)) || !f.Until.Equal(now.Add(-time.Hour)) {
+		t.Errorf("asked for %v to %v", f.Since, f.Until)
 	}
 }
