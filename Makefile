@@ -76,7 +76,8 @@ race: race-needs ## run the tests with the race detector, but those of processes
 campaigns: test-needs ## run the campaigns of faults on real processes in their short form
 	@# One after another, since the bounds are promises in milliseconds. The processes are built without the race detector, and so are the tests.
 	go test $(TEST_FLAGS) -run '$(COPIES)' $(PROCESSES)
-	go test $(TEST_FLAGS) -parallel 4 -run '$(FAULTS)' $(PROCESSES)
+	@# Three at once: four keep two processors busy for minutes, and the bounds are for machines that keep up.
+	go test $(TEST_FLAGS) -timeout 12m -parallel 3 -run '$(FAULTS)' $(PROCESSES)
 	go test $(TEST_FLAGS) -run '$(KAFKA)' $(BRIDGES)
 
 .PHONY: check
@@ -122,7 +123,7 @@ faults: test-needs ## kill, stop, wipe and cut off real Redis, Kafka, nodes and 
 	go test -count=1 -v -timeout 30m ./cmd/chronos-bridge/bridgetest -args -faults.full
 
 .PHONY: mutants
-mutants: | test-needs ## put bugs into the product, one after another, and say which test notices each: some 3 minutes
+mutants: | test-needs ## put bugs into the product, one after another, and say which test notices each: some 10 minutes
 	@go run -C loadtest ./mutants -parallel 2
 
 .PHONY: load

@@ -19,11 +19,6 @@ func patchBugs() []bug {
 			Hints: []hint{{Package: "scheduler", Run: "TestNoPatchIsLost"}},
 		},
 		{
-			Name: "refused-but-in-force", What: "A write that the first owner has refused counts as in force, and as replaced since.",
-			Edits: []edit{{"(*verdict).replaced", "", "&& (v.refused == nil || v.first.Rank < v.refused.Rank)", ""}},
-			Hints: []hint{{Package: "scheduler", Run: "TestAConditionHoldsWhereAnotherWriteIsReplaced"}},
-		},
-		{
 			Name: "patch-leaves-the-lease", What: "A PATCH leaves the lease of a claim that has not fired.",
 			Edits: []edit{{"revise", "merge.lua", "return is, fenced", "return is, lease"}},
 			Hints: []hint{{Package: "redisstore", Run: "TestContractMini/1_shards/amend_ends_the_lease"}},

@@ -48,11 +48,8 @@ func (a *attempt) contested() bool {
 }
 
 // replaced reports whether the write was in force, and every copy that took the write has a newer
-// state since: the write was carried out, and the newer write came afterwards. A write that the first
-// owner has refused was never in force: the newer write may have a condition that holds only before.
-func (v *verdict) replaced() bool {
-	return v.passed > 0 && v.holding == 0 && (v.refused == nil || v.first.Rank < v.refused.Rank)
-}
+// state since: the write was carried out, and the newer write came afterwards.
+func (v *verdict) replaced() bool { return v.passed > 0 && v.holding == 0 }
 
 // ends reports whether a delete finds a newer end. A delete that could not tell all copies goes on
 // nevertheless, and leaves an end that names the copies without an answer.

@@ -226,7 +226,6 @@ type verdict struct {
 	factor           int     // of a live timer there, if not the factor of the write
 	exists           *store.Written
 	above            timer.Version // the version of a newer write there
-	refused          *target       // the best owner that has the newer write
 	err              error
 }
 
@@ -279,9 +278,6 @@ func (a *attempt) tally() (v verdict) {
 			v.exists = w
 		default:
 			v.above = max(v.above, w.State.Version)
-			if t.Home && (v.refused == nil || t.Rank < v.refused.Rank) {
-				v.refused = t
-			}
 		}
 	}
 	return v
