@@ -190,8 +190,7 @@ func (h held) and(o held) held { return held{max(h.settled, o.settled), max(h.le
 
 // holds is the time until which a callback holds its timer. If the node died or froze before the outcome was settled,
 // the lease must end first. The next pop or the retry may then be as late as a repeat of the callback itself. The lease
-// of a callback with a longer timeout is renewed until the node dies or freezes. If the callback has failed while the
-// shards change, the copies may not get their new ranks before the next pop.
+// of a callback with a longer timeout is renewed until the node dies or freezes.
 func (r *run) holds(w *write, c *Callback) held {
 	from, h := c.arrived()-r.l.Settle, held{settled: later(c.over(), r.l.Settle)}
 	for f := range r.during(from, h.settled) {
@@ -202,12 +201,6 @@ func (r *run) holds(w *write, c *Callback) held {
 			}
 			h.leased = later(leased, r.allowanceOver(w, from, leased, r.h.Header.hold()+r.l.NodeUnderWay))
 			break
-		}
-	}
-	if c.Seq < w.asked.Pops && !c.succeeded(r.l.AnswerMargin) {
-		next := max(w.latest(c.Seq+1), w.busyUntil)
-		if behind := r.apart(w, from, next); behind > 0 {
-			h.leased = max(h.leased, later(next, r.l.Late+behind))
 		}
 	}
 	return h

@@ -169,29 +169,3 @@ func TestARetryAmidAChangeOfTheShards(t *testing.T) {
 		{"it came later", retry(1, func(b *book) { b.change(42_008, 50_000, 2) }), only(OnTime)},
 	})
 }
-
-// The first callback of k7 fails while the shards change, and no attempt comes before the second pop. The second pop
-// may be late by a skew and a lease of 1 s: the copies may not have got their new ranks.
-func TestAChangeOfTheShardsAndAFailedCallback(t *testing.T) {
-	for _, d := range []struct {
-		name         string
-		status, ends int
-		late         int
-		want         []Invariant
-	}{
-		{"a skew and a lease", 500, 40_000, 22_004 + 250 + 500 + 1000, nil},
-		{"later than that", 500, 40_000, 22_004 + 250 + 500 + 1001, only(OnTime)},
-		{"the callback has succeeded", 200, 40_000, 22_004 + 251, only(OnTime)},
-		{"the change was over", 500, 20_900, 22_004 + 251, only(OnTime)},
-	} {
-		t.Run(d.name, func(t *testing.T) {
-			b := clean()
-			b.write(Create, "k7", "/7", 20_000, 1000, 2)
-			b.call("k7", "/7", 70, 1, 1, 21_006, d.status)
-			b.call("k7", "/7", 70, 2, 1, d.late, 200)
-			b.change(18_000, d.ends, 2)
-			b.sample()
-			wantOnly(t, b.History, small(), d.want...)
-		})
-	}
-}
