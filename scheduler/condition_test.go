@@ -3,6 +3,7 @@ package scheduler_test
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"sync"
 	"testing"
 	"time"
@@ -104,6 +105,59 @@ func TestOfTwoConditionalWritesOneWins(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The version of a write says whether the write had a condition.
+func TestTheVersionTellsAWriteWithACondition(t *testing.T) {
+	inCluster(t, 3, 2, func(c *cluster) {
+		there := c.create(oneShot(time.Hour))
+		for range 10 {
+			plain, err := c.nodes[0].Replace(c.Context(), there.ID, oneShot(time.Hour))
+			if err != nil || plain.Version.Conditional() {
+				c.Fatalf("a write without a condition has version %v, %v", plain.Version, err)
+			}
+			asking, err := c.nodes[1].ReplaceIf(c.Context(), there.ID, oneShot(time.Hour), is(plain.Version))
+			if err != nil || !asking.Version.Conditional() || asking.Version <= plain.Version {
+				c.Fatalf("a write with a condition has version %v above %v, %v", asking.Version, plain.Version, err)
+			}
+		}
+	})
+}
+
+// A write without a condition meets a write with a condition. If both are carried out, the write
+// without a condition came second, since the condition holds only before.
+func TestAConditionHoldsWhereAnotherWriteIsReplaced(t *testing.T) {
+	inCluster(t, 3, 2, func(c *cluster) {
+		c.jitter(3 * time.Millisecond)
+		both := 0
+		for round := range 100 {
+			there := c.create(oneShot(time.Hour))
+			var asking, plain timer.Receipt
+			var unmet, err error
+			var wg sync.WaitGroup
+			wg.Go(func() {
+				asking, unmet = c.nodes[round%2].ReplaceIf(c.Context(), there.ID, oneShot(2*time.Hour), is(there.Version))
+			})
+			wg.Go(func() {
+				pass(rand.N(10 * time.Millisecond)) // a condition is judged first
+				plain, err = c.nodes[1-round%2].Replace(c.Context(), there.ID, oneShot(3*time.Hour))
+			})
+			wg.Wait()
+			if err != nil {
+				c.Errorf("round %d: the write without a condition: %v", round, err)
+			}
+			if unmet != nil {
+				continue
+			}
+			if both++; plain.Version < asking.Version {
+				c.Errorf("round %d: both writes were carried out, and the write with the condition is the newer: %v, after %v", round, asking.Version, plain.Version)
+			}
+		}
+		if both == 0 {
+			c.Error("the write with a condition was never carried out")
+		}
+		c.Logf("both were carried out in %d rounds", both)
+	})
 }
 
 // A write on a condition does nothing where an owner can't be asked, also an owner that is not the

@@ -19,6 +19,11 @@ func patchBugs() []bug {
 			Hints: []hint{{Package: "scheduler", Run: "TestNoPatchIsLost"}},
 		},
 		{
+			Name: "refused-but-in-force", What: "A write that the best copy refused for a newer write with a condition counts as replaced since.",
+			Edits: []edit{{"(*verdict).replaced", "", "&& (v.barred == nil || v.first.Rank < v.barred.Rank)", ""}},
+			Hints: []hint{{Package: "scheduler", Run: "TestAConditionHoldsWhereAnotherWriteIsReplaced"}},
+		},
+		{
 			Name: "patch-leaves-the-lease", What: "A PATCH leaves the lease of a claim that has not fired.",
 			Edits: []edit{{"revise", "merge.lua", "return is, fenced", "return is, lease"}},
 			Hints: []hint{{Package: "redisstore", Run: "TestContractMini/1_shards/amend_ends_the_lease"}},

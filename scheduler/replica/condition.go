@@ -53,7 +53,7 @@ func (k *Keeper) judge(ctx context.Context, id timer.ID, cond timer.Condition) (
 // again above a newer version, so the wish's version is above all that was found.
 func (k *Keeper) If(w Wish, found Present) Wish {
 	w.judged = &found
-	w.Version = max(w.Version, max(found.Version, found.Rev).Above(k.shards.NextTag()))
+	w.Version = max(w.Version, max(found.Version, found.Rev).Above(k.shards.NextTag())).WithCondition()
 	return w
 }
 

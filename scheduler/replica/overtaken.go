@@ -48,8 +48,11 @@ func (a *attempt) contested() bool {
 }
 
 // replaced reports whether the write was in force, and every copy that took the write has a newer
-// state since: the write was carried out, and the newer write came afterwards.
-func (v *verdict) replaced() bool { return v.passed > 0 && v.holding == 0 }
+// state since: the write was carried out, and the newer write came afterwards. But where the best copy
+// refused the write for a newer write with a condition, the condition may hold only before this write.
+func (v *verdict) replaced() bool {
+	return v.passed > 0 && v.holding == 0 && (v.barred == nil || v.first.Rank < v.barred.Rank)
+}
 
 // ends reports whether a delete finds a newer end. A delete that could not tell all copies goes on
 // nevertheless, and leaves an end that names the copies without an answer.

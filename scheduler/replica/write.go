@@ -226,6 +226,7 @@ type verdict struct {
 	factor           int     // of a live timer there, if not the factor of the write
 	exists           *store.Written
 	above            timer.Version // the version of a newer write there
+	barred           *target       // the best owner that has a newer write with a condition
 	err              error
 }
 
@@ -278,6 +279,9 @@ func (a *attempt) tally() (v verdict) {
 			v.exists = w
 		default:
 			v.above = max(v.above, w.State.Version)
+			if t.Home && w.State.Version.Conditional() && (v.barred == nil || t.Rank < v.barred.Rank) {
+				v.barred = t
+			}
 		}
 	}
 	return v

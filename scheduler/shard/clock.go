@@ -61,8 +61,9 @@ func (r *Registry) Clock() time.Time {
 
 // NextTag returns a new tag for each write of this node. Tags rise, and begin again after the
 // highest tag. Two writes of a millisecond must differ in version: otherwise a copy with the first
-// write and a copy with the second write look the same.
-func (r *Registry) NextTag() uint16 { return uint16(r.tags.Add(1)) }
+// write and a copy with the second write look the same. Only writes with a
+// condition have the lowest bit.
+func (r *Registry) NextTag() uint16 { return uint16(r.tags.Add(1) << 1) }
 
 // Heard notes the version of some copy.
 func (r *Registry) Heard(v timer.Version) { r.latest.heard(v, r.config.Wall) }

@@ -11,8 +11,17 @@ import (
 
 // Version is the hybrid logical clock of a client's last write to a timer: the upper 48 bits are
 // milliseconds since the Unix epoch, the lower 16 bits a tag that distinguishes writes of one
-// millisecond. Versions rise per timer, not per process.
+// millisecond, and tells writes with a condition. Versions rise per timer, not per process.
 type Version uint64
+
+// conditional is the bit of a tag that only writes with a condition have.
+const conditional = 1
+
+// Conditional reports whether the version is of a write with a condition (rule "what an answer may say").
+func (v Version) Conditional() bool { return v&conditional != 0 }
+
+// WithCondition is the version v of a write with a condition.
+func (v Version) WithCondition() Version { return v | conditional }
 
 // Above is the smallest version with the given tag that is newer than v whatever v's tag is.
 func (v Version) Above(tag uint16) Version {

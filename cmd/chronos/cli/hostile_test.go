@@ -105,13 +105,24 @@ func TestWaitForTheSweep(t *testing.T) {
 		t.Errorf("asked %d times: %s", *asked, out)
 	}
 	r, _ = answering(t, moving)
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var out, errs strings.Builder
-	line := CLI{In: strings.NewReader(""), Out: &out, Err: &errs, Environ: []string{"CHRONOS_ADMIN_URL=" + r.url, "CHRONOS_TOKEN=t"}, Now: time.Now}
+	line := CLI{In: strings.NewReader(""), Out: &stopper{Writer: &out, stop: cancel}, Err: &errs, Environ: []string{"CHRONOS_ADMIN_URL=" + r.url, "CHRONOS_TOKEN=t"}, Now: time.Now}
 	if status := line.Run(ctx, []string{"topology", "drain", "b", "--wait"}); status != Refused || !strings.Contains(errs.String(), "timers still move") {
 		t.Errorf("status %d: %s", status, &errs)
 	}
+}
+
+// stopper stops the command line once something is written.
+type stopper struct {
+	io.Writer
+	stop func()
+}
+
+func (s *stopper) Write(b []byte) (int, error) {
+	s.stop()
+	return s.Writer.Write(b)
 }
 
 // A command line that is stopped before an answer says nothing of the cluster.

@@ -14,14 +14,18 @@ func (x *stepper) met(own *operation, shard int8, c *stored, took bool) {
 		if c.Kind == tombstone {
 			own.Ended |= bit
 		}
+		if writer := x.sc.writer(c.Version); x.sc.asks(writer) || x.sc.write(writer) == Delay {
+			own.Barred |= bit
+		}
 	}
 }
 
 // overtaken goes on with a write that a copy has refused as older. The node asks the copies
-// that took the write again. If all have a newer state by now, and the first owner that answered is
-// among them, the newer write came later, and this write is acknowledged. Otherwise the node writes again with a version above the newer
-// write's, or refuses. A write with a condition is refused: a version above the newer write's would
-// pass over the condition. The result is whether there was anything to do.
+// that took the write again. If all have a newer state by now, the newer write came later, and this
+// write is acknowledged, unless an owner before them refused this write for a newer write with a
+// condition. Otherwise the node writes again with a version above the newer write's, or refuses. A
+// write with a condition is refused: a version above the newer write's would pass over the condition.
+// The result is whether there was anything to do.
 func (x *stepper) overtaken(i int) bool {
 	op := &x.now.Ops[i]
 	if op.Refused == 0 || x.sc.write(i) == Delete && op.Refused == op.Ended && op.Missed == 0 {
@@ -39,7 +43,7 @@ func (x *stepper) overtaken(i int) bool {
 			return true
 		}
 	}
-	if op.Took != 0 && (op.Passed == op.Took || !x.sc.Rules.LookAgain) && (x.firstTook(op) || !x.sc.Rules.FirstInForce) {
+	if op.Took != 0 && (op.Passed == op.Took || !x.sc.Rules.LookAgain) && (!x.barred(op) || !x.sc.Rules.FirstInForce) {
 		return false
 	}
 	next := *x.now
@@ -55,14 +59,15 @@ func (x *stepper) overtaken(i int) bool {
 	return true
 }
 
-// firstTook reports whether the first owner that answered has taken the write.
-func (x *stepper) firstTook(op *operation) bool {
+// barred reports whether an owner has refused the write for a newer write with a condition, and no
+// better owner has taken the write.
+func (x *stepper) barred(op *operation) bool {
 	first := maxShards
-	var took bool
+	var is bool
 	for shard := range x.sc.Shards {
-		if rank := int(x.sc.rank(op.Epoch, shard)); x.sc.owner(op.Epoch, shard) && (op.Took|op.Refused)&(1<<shard) != 0 && rank < first {
-			first, took = rank, op.Took&(1<<shard) != 0
+		if rank := int(x.sc.rank(op.Epoch, shard)); x.sc.owner(op.Epoch, shard) && (op.Took|op.Barred)&(1<<shard) != 0 && rank < first {
+			first, is = rank, op.Barred&(1<<shard) != 0
 		}
 	}
-	return took
+	return is
 }

@@ -132,9 +132,9 @@ type Rules struct {
 	// refuses as older. The write is acknowledged only if the first copy has a newer state by
 	// now.
 	LookAgain bool
-	// FirstInForce (rule "what an answer may say"): such a write is acknowledged only if the first
-	// owner that answered took the write. Otherwise the newer write may have a condition that
-	// holds only before this write.
+	// FirstInForce (rule "what an answer may say"): such a write is acknowledged only if no owner has
+	// refused the write for a newer write with a condition, or a better owner took the write. The
+	// condition may hold only before this write.
 	FirstInForce bool
 	// AnswerInTime (rule "what an answer may say"): a write that took too long is refused.
 	AnswerInTime bool

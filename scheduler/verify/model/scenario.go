@@ -170,6 +170,18 @@ func (sc *Scenario) write(i int) Op {
 // replaces reports whether a write makes a new version.
 func (o Op) replaces() bool { return o != NoOp && o != Patch && o != Fire }
 
+// writer is the client's write that made the version.
+func (sc *Scenario) writer(version int8) int {
+	second := version%2 == 1
+	if sc.Behind {
+		second = !second
+	}
+	if second {
+		return 1
+	}
+	return 0
+}
+
 // asks reports whether the client's write i has a condition.
 func (sc *Scenario) asks(i int) bool { return sc.If == BothAsk || sc.If == SecondAsks && i == 1 }
 

@@ -124,10 +124,11 @@ type patching struct {
 	Busy               bool // a callback is under way; only of FIRE and DELAY
 }
 
-// rivalry is what a write learns of another write of the same time. The first five are masks
+// rivalry is what a write learns of another write of the same time. The first six are masks
 // of shards.
 type rivalry struct {
 	Took, Refused, Ended uint8 // took this write; have a newer state; have a newer tombstone
+	Barred               uint8 // have a newer state of a write with a condition
 	Looked, Passed       uint8 // were asked again; have a newer state by now
 	Above                int8  // the newest version that was met
 }
