@@ -47,7 +47,7 @@ func shownQuery(raw string) string {
 	var parts []string
 	for _, name := range []string{
 		allParameter, byParameter, "callback", destinationParameter, dryRunParameter, dueAfterParameter, dueBeforeParameter, "force", keyParameter, keyPrefixParameter,
-		nodeParameter, "reason", "since", stateParameter, tagParameter, textParameter, "until",
+		nodeParameter, "reason", secretsParameter, "since", stateParameter, tagParameter, textParameter, "until",
 	} {
 		if value := given.Get(name); value != "" {
 			parts = append(parts, name+"="+wire.ReplaceUsers(value, ""))

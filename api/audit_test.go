@@ -50,6 +50,8 @@ func TestChangesAreLogged(t *testing.T) {
 		{"POST /timers/bulk/delay?state=waiting&destination=https://h&due-before=2030-01-31T12:00:00Z&by=30s", "", `method=POST path=/timers/bulk/delay query="by=30s destination=https://h due-before=2030-01-31T12:00:00Z state=waiting" done=3 refused=0 status=200` + who},
 		{"POST /timers/tea/fire", "", "method=POST path=/timers/tea/fire status=200" + who},
 		{"POST /timers/tea/delay?by=30s", "", `method=POST path=/timers/tea/delay query="by=30s" status=200` + who},
+		{"GET /timers/tea/export?secrets=true", "", `method=GET path=/timers/tea/export query="secrets=true" status=200` + who},
+		{"GET /timers/tea/export", "", ""},
 		{"GET /dead", "", ""},
 		{"GET /topology", "", ""},
 	} {

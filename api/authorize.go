@@ -75,12 +75,19 @@ type gate struct {
 	authorizer Authorizer // nil lets nobody through
 	openReads  bool
 	confines   bool         // the handlers hold their answers to the prefix of a request's token
+	reveals    bool         // the answers have secrets, so reads are logged, too
 	log        *slog.Logger // takes the changes with the names of the tokens
 }
 
 // confining is the gate for handlers that hold their answers to the prefix that prefixIn returns.
 func (g gate) confining() gate {
 	g.confines = true
+	return g
+}
+
+// revealing is the gate for handlers whose answers have secrets.
+func (g gate) revealing() gate {
+	g.reveals = true
 	return g
 }
 
@@ -107,7 +114,7 @@ func (g gate) lets(need tokens.Role, next http.Handler) http.Handler {
 			answerProblem(w, p)
 		case decision.Prefix != "" && !g.confines:
 			answerProblem(w, aboutAll())
-		case isRead(r.Method):
+		case isRead(r.Method) && !g.reveals:
 			next.ServeHTTP(w, r)
 		default:
 			g.audited(decision.Name, next, w, r)

@@ -74,6 +74,7 @@ func adminAnswers() map[string][]routeAnswer {
 		"POST /destinations/resume":          {{"/destinations/resume", `{"destination":"http://h"}`, 403, "id-prefix"}},
 		"GET /dead/groups":                   {{"/dead/groups", "", 403, "token-scope"}},
 		"GET /timers/{id}/copies":            {{"/timers/a.own/copies", "", 403, "token-scope"}, {"/timers/b.secret/copies", "", 403, "token-scope"}},
+		"GET /timers/{id}/export":            {{"/timers/a.own/export", "", 403, "token-scope"}, {"/timers/b.secret/export", "", 403, "token-scope"}, {"/timers/a.own/export?secrets=true", "", 403, "token-scope"}},
 		"POST /timers/{id}/fire":             {{"/timers/a.own/fire", "", 403, "id-prefix"}, {"/timers/b.secret/fire", "", 403, "id-prefix"}},
 		"POST /timers/{id}/delay":            {{"/timers/a.own/delay?by=1s", "", 403, "id-prefix"}, {"/timers/b.secret/delay?by=1s", "", 403, "id-prefix"}},
 		"POST /timers/bulk/delete":           {{"/timers/bulk/delete?key-prefix=a.", "", 403, "token-scope"}},

@@ -68,7 +68,7 @@ func TestRolesForInterventions(t *testing.T) {
 		method, path string
 		need         tokens.Role
 	}{
-		{"GET", "/dead/groups", tokens.List}, {"HEAD", "/dead/groups", tokens.List}, {"GET", "/timers/k/copies", tokens.List},
+		{"GET", "/dead/groups", tokens.List}, {"HEAD", "/dead/groups", tokens.List}, {"GET", "/timers/k/copies", tokens.List}, {"GET", "/timers/k/export", tokens.List}, {"GET", "/timers/k/export?secrets=false", tokens.List}, {"GET", "/timers/k/export?secrets=true", tokens.Admin},
 		{"POST", "/timers/k/fire", tokens.Write}, {"POST", "/timers/k/delay?by=1s", tokens.Write},
 	} {
 		for _, role := range []tokens.Role{0, tokens.Read, tokens.Write, tokens.List, tokens.Admin} {

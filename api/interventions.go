@@ -12,6 +12,7 @@ import (
 	"chronos/api/tokens"
 	"chronos/api/wire"
 	"chronos/scheduler/listing"
+	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
 )
 
@@ -21,6 +22,8 @@ import (
 type Interventions interface {
 	// Copies returns the copies of a timer, in rank order. Errors: timer.ErrNotFound.
 	Copies(ctx context.Context, id timer.ID) ([]listing.Copy, error)
+	// Lookup returns the timer and the timer's state. Errors: timer.ErrNotFound, timer.ErrUnavailable.
+	Lookup(ctx context.Context, id timer.ID) (store.ReadResult, error)
 	// Fire has the next pop be due now; the pops behind keep their due times. Errors: timer.ErrNotFound,
 	// *timer.ConditionError, timer.ErrOvertaken, timer.ErrFiring, timer.ErrUndecided,
 	// timer.ErrUnavailable.
@@ -35,15 +38,26 @@ const interventionPatience = 2 * time.Second
 
 // serveInterventions serves what an operator does about single timers on the admin listener.
 func serveInterventions(mux *http.ServeMux, by gate, all Interventions) {
-	handle := func(pattern string, need tokens.Role, do func(w http.ResponseWriter, r *http.Request, id timer.ID) (any, error)) {
-		mux.Handle(pattern, by.lets(need, by.answering(interventionPatience, interventionProblem, func(w http.ResponseWriter, r *http.Request) (any, error) {
+	answering := func(do func(w http.ResponseWriter, r *http.Request, id timer.ID) (any, error)) http.Handler {
+		return by.answering(interventionPatience, interventionProblem, func(w http.ResponseWriter, r *http.Request) (any, error) {
 			id, err := parseID(r.PathValue("id"))
 			if err != nil {
 				return nil, err
 			}
 			return do(w, r, id)
-		})))
+		})
 	}
+	handle := func(pattern string, need tokens.Role, do func(w http.ResponseWriter, r *http.Request, id timer.ID) (any, error)) {
+		mux.Handle(pattern, by.lets(need, answering(do)))
+	}
+	mux.HandleFunc("GET /timers/{id}/export", exporting(by, answering(func(_ http.ResponseWriter, r *http.Request, id timer.ID) (any, error) {
+		secrets, err := readSecrets(r)
+		if err != nil {
+			return nil, err
+		}
+		found, err := all.Lookup(r.Context(), id)
+		return wire.ViewExport(&found, secrets), err
+	})))
 	handle("GET /timers/{id}/copies", tokens.List, func(_ http.ResponseWriter, r *http.Request, id timer.ID) (any, error) {
 		if _, err := readQuery(r.URL.RawQuery); err != nil {
 			return nil, err
@@ -84,6 +98,29 @@ func serveInterventions(mux *http.ServeMux, by gate, all Interventions) {
 		}
 		return viewReceipt(w, &receipt), nil
 	})
+}
+
+// exporting passes on requests for exports. Secrets need a higher role, and a line in the log.
+func exporting(by gate, export http.Handler) http.HandlerFunc {
+	hidden, revealed := by.lets(tokens.List, export), by.revealing().lets(tokens.Admin, export)
+	return func(w http.ResponseWriter, r *http.Request) {
+		if secrets, err := readSecrets(r); secrets && err == nil {
+			revealed.ServeHTTP(w, r)
+			return
+		}
+		hidden.ServeHTTP(w, r)
+	}
+}
+
+// secretsParameter asks for the values that answers hide.
+const secretsParameter = "secrets"
+
+func readSecrets(r *http.Request) (bool, error) {
+	values, err := readQuery(r.URL.RawQuery, secretsParameter)
+	if err != nil {
+		return false, err
+	}
+	return readFlag(values, secretsParameter)
 }
 
 // byParameter says how long a delay is.

@@ -14,6 +14,7 @@ import (
 
 	"chronos/api/apitest"
 	"chronos/scheduler/listing"
+	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
 )
 
@@ -21,6 +22,7 @@ import (
 type fakeInterventions struct {
 	copies  []listing.Copy
 	receipt timer.Receipt
+	found   store.ReadResult
 	err     error
 	asked   []string
 	within  time.Duration // until the deadline of the last request
@@ -38,6 +40,14 @@ func (f *fakeInterventions) note(ctx context.Context, asked ...any) {
 func (f *fakeInterventions) Copies(ctx context.Context, id timer.ID) ([]listing.Copy, error) {
 	f.note(ctx, "copies of ", id.Key)
 	return f.copies, f.err
+}
+
+func (f *fakeInterventions) Lookup(ctx context.Context, id timer.ID) (store.ReadResult, error) {
+	f.note(ctx, "look up ", id.Key)
+	if f.found.Record.ID.Key == "" {
+		return store.ReadResult{Record: store.Record{ID: id, Timer: timer.Timer{ReplicationFactor: 1}}, Due: fakeEpoch()}, f.err
+	}
+	return f.found, f.err
 }
 
 func (f *fakeInterventions) Fire(ctx context.Context, id timer.ID, cond timer.Condition) (timer.Receipt, error) {
@@ -117,6 +127,49 @@ func askIf(t *testing.T, a *Admin, method, path string, headers ...string) apite
 		req.Header.Add(headers[i], headers[i+1])
 	}
 	return answerTo(t, a, req, "")
+}
+
+// An export is what is left of a timer, with secrets only if asked for.
+func TestATimerIsExported(t *testing.T) {
+	recurring := timer.Timer{
+		Interval: 30 * time.Second, RepeatFor: 299 * time.Second, ReplicationFactor: 2, ExpiresAfter: time.Minute,
+		Callback: timer.Callback{URI: "http://user:hush@h/x", Opaque: "o", Headers: "\r\nX-Api-Key: hush\r\nX-Kind: green", Timeout: time.Second, Retry: timer.Retry{Attempts: 3}},
+		Tags:     []timer.Tag{{Type: "CALL", Count: 2}},
+	}
+	once := timer.Timer{Interval: time.Hour, ReplicationFactor: 1, Callback: timer.Callback{URI: "http://h/x"}}
+	found := func(key string, t *timer.Timer, seq int) store.ReadResult {
+		return store.ReadResult{Record: store.Record{ID: timer.ID{Key: key, RF: t.ReplicationFactor}, Timer: *t, State: timer.State{Version: 1, Seq: seq}}, Due: fakeEpoch()}
+	}
+	retrying := found("tea", &recurring, 4)
+	retrying.Record.State.Attempt = 2
+	retrying.Look, retrying.LookIn, retrying.DueIn, retrying.Due = fakeEpoch().Add(7*time.Second), 5*time.Second, -2*time.Second, fakeEpoch().Add(7*time.Second)
+	const rest = `"timeout":1,"retry":{"attempts":3}}},"reliability":{"replication-factor":2},"statistics":{"tag-info":[{"type":"CALL","count":2}]}`
+	const timing = `"timing":{"interval":30,"repeat-for":180,"at":"2030-01-31T12:00:00.000Z","expires-after":60}`
+	for _, c := range []struct {
+		query, want string
+		found       store.ReadResult
+	}{
+		{"", `{"key":"tea",` + timing + `,"callback":{"http":{"uri":"http://***@h/x","opaque":"o","headers":{"X-Api-Key":"***","X-Kind":"green"},` + rest + `,"hidden":true}`, retrying},
+		{"?secrets=false", `{"key":"k","timing":{"at":"2030-01-31T12:00:00.000Z"},"callback":{"http":{"uri":"http://h/x","opaque":""}},"reliability":{"replication-factor":1}}`, found("k", &once, 1)},
+		{"?secrets=true", `{"key":"tea",` + timing + `,"callback":{"http":{"uri":"http://user:hush@h/x","opaque":"o","headers":{"X-Api-Key":"hush","X-Kind":"green"},` + rest + `}`, retrying},
+		{"?secrets=true", `{"key":"k","timing":{"at":"2030-01-31T12:00:00.000Z"},"callback":{"http":{"uri":"http://h/x","opaque":""}},"reliability":{"replication-factor":1}}`, found("k", &once, 1)},
+	} {
+		admin := NewAdmin(AdminConfig{Interventions: &fakeInterventions{found: c.found}, Authorizer: anyone{}})
+		got := askAdmin(t, admin, "GET", "/timers/tea/export"+c.query, "")
+		if diff := cmp.Diff(c.want+"\n", string(got.Body)); diff != "" || got.Status != http.StatusOK {
+			t.Errorf("%s: status %d (-want +have):\n%s", c.query, got.Status, diff)
+		}
+	}
+	fake := &fakeInterventions{err: timer.ErrNotFound}
+	admin := NewAdmin(AdminConfig{Interventions: fake, Authorizer: anyone{}})
+	wantAnswer(t, askAdmin(t, admin, "GET", "/timers/k/export", ""), "404 timer-not-found")
+	fake.asked = nil
+	for path, code := range map[string]string{"k/export?secrets=yes": "flag-malformed", "k/export?secret=true": "parameter-unknown", "a%20b/export?secrets=true": "id-characters"} {
+		apitest.WantProblem(t, askAdmin(t, admin, "GET", "/timers/"+path, ""), 400, code, apitest.NoPointer)
+	}
+	if len(fake.asked) > 0 {
+		t.Errorf("refused requests asked for %q", fake.asked)
+	}
 }
 
 func TestTimersAreFiredAndDelayed(t *testing.T) {

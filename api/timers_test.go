@@ -149,6 +149,12 @@ func TestGet(t *testing.T) {
 				`"reliability":{"replication-factor":2},"state":"retrying","due":"2031-01-31T12:00:04.000Z","sequence":1,"attempts":2,` +
 				`"last-failure":{"at":"2031-01-31T12:00:00.000Z","reason":"status 503 \"<&>\""}}`,
 		},
+		"at, recurring": {
+			body: apitest.WithCallback(`"timing":{"at":"2031-01-31T14:00:00+02:00","interval":30,"repeat-for":60}`),
+			edit: func(r *store.ReadResult) { r.Due = time.Date(2031, 1, 31, 12, 0, 0, 0, time.UTC) },
+			want: `{"id":"k-2-0000000000008421","key":"k","timing":{"interval":30,"repeat-for":60,"at":"2031-01-31T12:00:00.000Z"},"callback":{"http":{"uri":"http://a/b","opaque":""}},` +
+				`"reliability":{"replication-factor":2},"state":"waiting","due":"2031-01-31T12:00:00.000Z","sequence":1,"attempts":0}`,
+		},
 		"nothing is escaped that need not be": {
 			body: apitest.WithHTTP(`"uri":"http://a/b?c=1&d=<2>","opaque":"\u2028é\u0001"`),
 			want: `{"id":"k-2-0000000000008421","key":"k","timing":{"interval":1},"callback":{"http":{"uri":"http://a/b?c=1&d=<2>","opaque":"\u2028é\u0001"}},` +

@@ -193,5 +193,35 @@ func (a *Admin) Copies(ctx context.Context, id string) ([]Copy, error) {
 	return view.Copies, err
 }
 
+// Exported is what is left of a timer: a Timer that begins with the next pop, for Replace on another cluster.
+type Exported struct {
+	Key    string
+	Timer  Timer
+	Hidden bool // values are replaced by ***, and chronos refuses the Timer
+}
+
+// Export reads what is left of a timer. With secrets the values of headers that are secrets, and the user in the
+// URI, are there; the token needs the role admin, and the node logs the request. The error is ErrNotFound for a
+// timer that has ended.
+func (a *Admin) Export(ctx context.Context, id string, secrets bool) (Exported, error) {
+	op, err := itemOperation("export timer", http.MethodGet, id)
+	if err != nil {
+		return Exported{}, err
+	}
+	op.path += "/export"
+	if secrets {
+		op.path = withQuery(op.path, url.Values{"secrets": {"true"}})
+	}
+	view, err := ask[exportedBody](ctx, a, op)
+	if err != nil {
+		return Exported{}, err
+	}
+	left, err := view.timer()
+	if err != nil {
+		return Exported{}, fmt.Errorf("export timer: the answer has %w", err)
+	}
+	return Exported{Key: view.Key, Timer: left, Hidden: view.Hidden}, nil
+}
+
 // errNoFilter keeps a program from changing all timers, or all dead letters, by an empty filter.
 var errNoFilter = argumentError("the filter is empty, and All is not set: nothing was done")

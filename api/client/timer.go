@@ -3,7 +3,7 @@ package client
 import "time"
 
 // Timer is a request to chronos: when to call back, how often, and which URI. The zero value has no
-// URI and is refused. Give either Interval or At.
+// URI and is refused. Give either Interval or At, or for a timer that recurs both.
 //
 // As JSON a Timer has the form of POST /timers.
 type Timer struct { //nolint:recvcheck // as in the standard library, a value is marshalled and a pointer unmarshalled
@@ -13,8 +13,8 @@ type Timer struct { //nolint:recvcheck // as in the standard library, a value is
 	// RepeatFor is how long the timer recurs, every Interval. The timer pops RepeatFor / Interval
 	// times, rounded down. Zero means a single pop.
 	RepeatFor time.Duration
-	// At is the instant of the only pop, rounded up to whole milliseconds. An instant in the past
-	// fires at once. If At is the zero Time, Interval counts.
+	// At is the instant of the first pop, rounded up to whole milliseconds. An instant in the past
+	// fires at once. If At is the zero Time, the first pop is an Interval after the request.
 	At time.Time
 	// ExpiresAfter is how long after its due time a pop is attempted, at least a second. An expired
 	// pop is left out; a timer that pops once becomes a dead letter. Zero means that no pop expires.

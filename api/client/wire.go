@@ -72,6 +72,12 @@ type (
 		Attempts    int          `json:"attempts"`
 		LastFailure *failureBody `json:"last-failure"`
 	}
+	exportedBody struct {
+		timerBody
+
+		Key    string `json:"key"`
+		Hidden bool   `json:"hidden"`
+	}
 	failureBody struct {
 		At     time.Time `json:"at"`
 		Reason string    `json:"reason"`
@@ -82,18 +88,19 @@ func encodeTimer(t *Timer) ([]byte, error) {
 	if err := t.checkText(); err != nil {
 		return nil, err
 	}
-	if !t.At.IsZero() && t.Interval != 0 {
-		return nil, argumentError("the timer has both Interval and At; give one of them")
+	if !t.At.IsZero() && t.Interval != 0 && t.RepeatFor == 0 {
+		return nil, argumentError("the timer has both Interval and At; give one of them, or RepeatFor for a timer that recurs")
 	}
 	body := timerBody{Callback: callbackBody{httpBody{
 		URI: t.URI, Opaque: t.Opaque, Method: t.Method, Headers: t.Headers, Timeout: optional(t.Timeout),
 		Retry: retryBody{t.Retry.Attempts, optional(t.Retry.First), t.Retry.Factor, optional(t.Retry.Longest)},
 	}}}
 	body.Timing.Expires = optional(t.ExpiresAfter)
-	if t.At.IsZero() {
-		body.Timing.Interval = seconds(t.Interval)
-	} else {
+	if !t.At.IsZero() {
 		body.Timing.At = t.At.UTC().Format(time.RFC3339Nano)
+	}
+	if t.At.IsZero() || t.RepeatFor != 0 {
+		body.Timing.Interval = seconds(t.Interval)
 	}
 	body.Timing.RepeatFor = optional(t.RepeatFor)
 	if t.ReplicationFactor != 0 {
@@ -241,12 +248,14 @@ func (t *Timer) UnmarshalJSON(raw []byte) error {
 	if err := decoder.Decode(&body); err != nil {
 		return fmt.Errorf("read timer: %w", err)
 	}
-	if timing := &body.Timing; (timing.Interval == "") == (timing.At == "") {
-		return errors.New("the timer needs either an interval or an at in its timing")
-	}
 	read, err := body.timer()
-	if err != nil {
+	switch timing := &body.Timing; {
+	case err != nil:
 		return fmt.Errorf("the timer has %w", err)
+	case timing.Interval == "" && timing.At == "":
+		return errors.New("the timer needs an interval or an at in its timing")
+	case timing.Interval != "" && timing.At != "" && read.RepeatFor == 0:
+		return errors.New("the timer needs either an interval or an at in its timing, since the timer does not recur")
 	}
 	*t = read
 	return nil

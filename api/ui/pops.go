@@ -21,10 +21,7 @@ type pop struct {
 func popsOf(found *store.ReadResult, now time.Time) (pops []pop, more int) {
 	record := &found.Record
 	t := &record.Timer
-	due := found.Due
-	if !found.Look.IsZero() { // by the shard's clock, retry or not
-		due = found.Look.Add(found.DueIn - found.LookIn)
-	}
+	due := found.PopDue()
 	left := t.Pops() - record.State.Seq + 1
 	for i := range min(left, shownPops) {
 		one := pop{Sequence: strconv.Itoa(record.State.Seq + i), At: at(due.Add(time.Duration(i)*t.Interval), now)}

@@ -160,8 +160,10 @@ func factsOf(record *store.Record, now time.Time) (facts []fact) {
 	uri := shownURI(c)
 	add("Callback", shown(c.Verb()+" "+uri)+rest(uri))
 	switch {
-	case !t.At.IsZero():
+	case !t.At.IsZero() && t.RepeatFor == 0:
 		add("Timing", shown("once, at "+at(t.At, now).String()))
+	case !t.At.IsZero():
+		add("Timing", shown("every "+brief(t.Interval)+" for "+brief(t.RepeatFor)+", first at "+at(t.At, now).String()))
 	case t.RepeatFor == 0 && t.Interval == 0:
 		add("Timing", "once, at once after the write")
 	case t.RepeatFor == 0:

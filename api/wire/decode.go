@@ -183,8 +183,8 @@ func (d *Decoder) timing() error {
 		return err
 	case seen&interval == 0 && seen&at == 0:
 		return refuse("/timing/interval", "interval-missing", "interval is missing or null; give a number of seconds, or at instead")
-	case seen&interval != 0 && seen&at != 0:
-		return refuse("/timing", "at-and-interval", "at and interval exclude each other; give one of them")
+	case seen&interval != 0 && seen&at != 0 && d.timer.RepeatFor == 0:
+		return timer.AtAndInterval()
 	}
 	return nil
 }

@@ -41,6 +41,11 @@ func TestDecodeAccepts(t *testing.T) {
 		asked.Interval, asked.At = 0, instant
 		return asked
 	}
+	recurringAt := func(instant time.Time) timer.Timer {
+		asked := timed(30*time.Second, time.Minute)
+		asked.At = instant
+		return asked
+	}
 	called := func(uri, opaque string) timer.Timer {
 		asked := plain
 		asked.Callback = timer.Callback{URI: uri, Opaque: opaque}
@@ -56,23 +61,27 @@ func TestDecodeAccepts(t *testing.T) {
 		timer   timer.Timer
 		ignored []string
 	}{
-		"least":                   {body: apitest.WithHTTP(`"uri":"http://a/b"`), timer: plain},
-		"white space":             {body: " \t\r\n" + strings.ReplaceAll(apitest.WithHTTP(`"uri" : "http://a/b"`), ",", " \n, ") + "\n ", timer: plain},
-		"interval zero":           {body: apitest.WithCallback(`"timing":{"interval":0}`), timer: timed(0, 0)},
-		"interval negative 0":     {body: apitest.WithCallback(`"timing":{"interval":-0.0}`), timer: timed(0, 0)},
-		"interval rounded up":     {body: apitest.WithCallback(`"timing":{"interval":0.0001}`), timer: timed(time.Millisecond, 0)},
-		"interval longest":        {body: apitest.WithCallback(`"timing":{"interval":3153600000}`), timer: timed(timer.MaxInterval, 0)},
-		"recurring":               {body: apitest.WithCallback(`"timing":{"interval":0.3,"repeat-for":1E2}`), timer: timed(300*time.Millisecond, 100*time.Second)},
-		"repeat-for zero":         {body: apitest.WithCallback(`"timing":{"interval":1,"repeat-for":0}`), timer: plain},
-		"at":                      {body: apitest.WithCallback(`"timing":{"at":"2030-01-31T12:00:00.25Z"}`), timer: at(time.Date(2030, 1, 31, 12, 0, 0, 250e6, time.UTC))},
-		"at with offset":          {body: apitest.WithCallback(`"timing":{"at":"2030-01-31T12:00:00+02:00"}`), timer: at(time.Date(2030, 1, 31, 10, 0, 0, 0, time.UTC))},
-		"at rounded up":           {body: apitest.WithCallback(`"timing":{"at":"2030-01-31T12:00:00.000000001Z"}`), timer: at(time.Date(2030, 1, 31, 12, 0, 0, 1e6, time.UTC))},
-		"at rounded up, finest":   {body: apitest.WithCallback(`"timing":{"at":"2030-01-31T12:00:00.0000000000001Z"}`), timer: at(time.Date(2030, 1, 31, 12, 0, 0, 1e6, time.UTC))},
-		"at with many zeros":      {body: apitest.WithCallback(`"timing":{"at":"2030-01-31T12:00:00.0000000000000Z"}`), timer: at(time.Date(2030, 1, 31, 12, 0, 0, 0, time.UTC))},
-		"at in the past":          {body: apitest.WithCallback(`"timing":{"at":"1999-01-31T12:00:00Z"}`), timer: at(time.Date(1999, 1, 31, 12, 0, 0, 0, time.UTC))},
-		"at very far":             {body: apitest.WithCallback(`"timing":{"at":"9999-12-31T23:59:59.999Z"}`), timer: at(time.Date(9999, 12, 31, 23, 59, 59, 999e6, time.UTC))},
-		"at in year 0":            {body: apitest.WithCallback(`"timing":{"at":"0000-01-01T00:00:00Z"}`), timer: at(time.UnixMilli(0).UTC())},
-		"at before the epoch":     {body: apitest.WithCallback(`"timing":{"at":"0001-01-01T00:00:00Z"}`), timer: at(time.UnixMilli(0).UTC())},
+		"least":                 {body: apitest.WithHTTP(`"uri":"http://a/b"`), timer: plain},
+		"white space":           {body: " \t\r\n" + strings.ReplaceAll(apitest.WithHTTP(`"uri" : "http://a/b"`), ",", " \n, ") + "\n ", timer: plain},
+		"interval zero":         {body: apitest.WithCallback(`"timing":{"interval":0}`), timer: timed(0, 0)},
+		"interval negative 0":   {body: apitest.WithCallback(`"timing":{"interval":-0.0}`), timer: timed(0, 0)},
+		"interval rounded up":   {body: apitest.WithCallback(`"timing":{"interval":0.0001}`), timer: timed(time.Millisecond, 0)},
+		"interval longest":      {body: apitest.WithCallback(`"timing":{"interval":3153600000}`), timer: timed(timer.MaxInterval, 0)},
+		"recurring":             {body: apitest.WithCallback(`"timing":{"interval":0.3,"repeat-for":1E2}`), timer: timed(300*time.Millisecond, 100*time.Second)},
+		"repeat-for zero":       {body: apitest.WithCallback(`"timing":{"interval":1,"repeat-for":0}`), timer: plain},
+		"at":                    {body: apitest.WithCallback(`"timing":{"at":"2030-01-31T12:00:00.25Z"}`), timer: at(time.Date(2030, 1, 31, 12, 0, 0, 250e6, time.UTC))},
+		"at with offset":        {body: apitest.WithCallback(`"timing":{"at":"2030-01-31T12:00:00+02:00"}`), timer: at(time.Date(2030, 1, 31, 10, 0, 0, 0, time.UTC))},
+		"at rounded up":         {body: apitest.WithCallback(`"timing":{"at":"2030-01-31T12:00:00.000000001Z"}`), timer: at(time.Date(2030, 1, 31, 12, 0, 0, 1e6, time.UTC))},
+		"at rounded up, finest": {body: apitest.WithCallback(`"timing":{"at":"2030-01-31T12:00:00.0000000000001Z"}`), timer: at(time.Date(2030, 1, 31, 12, 0, 0, 1e6, time.UTC))},
+		"at with many zeros":    {body: apitest.WithCallback(`"timing":{"at":"2030-01-31T12:00:00.0000000000000Z"}`), timer: at(time.Date(2030, 1, 31, 12, 0, 0, 0, time.UTC))},
+		"at in the past":        {body: apitest.WithCallback(`"timing":{"at":"1999-01-31T12:00:00Z"}`), timer: at(time.Date(1999, 1, 31, 12, 0, 0, 0, time.UTC))},
+		"at very far":           {body: apitest.WithCallback(`"timing":{"at":"9999-12-31T23:59:59.999Z"}`), timer: at(time.Date(9999, 12, 31, 23, 59, 59, 999e6, time.UTC))},
+		"at in year 0":          {body: apitest.WithCallback(`"timing":{"at":"0000-01-01T00:00:00Z"}`), timer: at(time.UnixMilli(0).UTC())},
+		"at before the epoch":   {body: apitest.WithCallback(`"timing":{"at":"0001-01-01T00:00:00Z"}`), timer: at(time.UnixMilli(0).UTC())},
+		"at, recurring": {
+			body:  apitest.WithCallback(`"timing":{"repeat-for":60,"interval":30,"at":"1999-01-31T12:00:00Z"}`),
+			timer: recurringAt(time.Date(1999, 1, 31, 12, 0, 0, 0, time.UTC)),
+		},
 		"at with repeat-for 0":    {body: apitest.WithCallback(`"timing":{"repeat-for":0,"at":"1999-01-31T12:00:00Z"}`), timer: at(time.Date(1999, 1, 31, 12, 0, 0, 0, time.UTC))},
 		"opaque":                  {body: apitest.WithHTTP(`"uri":"http://a/b","opaque":"{\"a\":[1]}\u0000\n"`), timer: called("http://a/b", "{\"a\":[1]}\x00\n")},
 		"opaque empty":            {body: apitest.WithHTTP(`"uri":"http://a/b","opaque":""`), timer: plain},

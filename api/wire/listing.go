@@ -24,7 +24,7 @@ type (
 		Due               string          `json:"due"`
 		Sequence          int             `json:"sequence"`
 		Attempts          int             `json:"attempts"`
-		Interval          json.RawMessage `json:"interval,omitempty"`   // absent with an instant
+		Interval          json.RawMessage `json:"interval,omitempty"`   // absent with an instant, unless the timer recurs
 		RepeatFor         json.RawMessage `json:"repeat-for,omitempty"` // absent for a single pop
 		Callback          listedCallback  `json:"callback"`
 		Tags              []tagView       `json:"tags"`

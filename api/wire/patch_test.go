@@ -85,6 +85,7 @@ func TestPatchChangesAndRemoves(t *testing.T) {
 		"the same interval":            {patch: `{"timing":{"interval":3e1}}`, begins: true},
 		"interval":                     {patch: `{"t\u0069ming":{"interval":5}}`, edit: func(t *timer.Timer) { t.Interval = 5 * time.Second }, begins: true},
 		"repeat-for removed":           {patch: `{"timing":{"repeat-for":null,"expires-after":null}}`, edit: func(t *timer.Timer) { t.RepeatFor, t.ExpiresAfter = 0, 0 }, begins: true},
+		"another first pop":            {patch: `{"timing":{"at":"2030-01-31T12:00:00.25Z"}}`, edit: func(t *timer.Timer) { t.At = fakeInstant() }, begins: true},
 		"at for interval": {
 			patch: `{"timing":{"at":"2030-01-31T12:00:00.25Z","interval":null,"repeat-for":null}}`,
 			edit:  func(t *timer.Timer) { t.At, t.Interval, t.RepeatFor = fakeInstant(), 0, 0 }, begins: true,
@@ -173,7 +174,7 @@ func patchRefusals() map[string][3]string {
 		"timing removed":            {`{"timing":null}`, "timing-missing", "/timing"},
 		"timing no object":          {`{"timing":30}`, "timing-type", "/timing"},
 		"interval removed":          {`{"timing":{"interval":null}}`, "interval-missing", "/timing/interval"},
-		"at beside interval":        {`{"timing":{"at":"2030-01-31T12:00:00Z"}}`, "at-and-interval", "/timing"},
+		"at beside interval":        {`{"timing":{"at":"2030-01-31T12:00:00Z","repeat-for":null}}`, "at-and-interval", "/timing"},
 		"callback removed":          {`{"callback":null}`, "callback-missing", "/callback"},
 		"callback no object":        {`{"callback":"http://a/b"}`, "callback-type", "/callback"},
 		"http removed":              {`{"callback":{"http":null}}`, "callback-kind", "/callback"},

@@ -197,10 +197,13 @@ func viewTags(tags []timer.Tag) *statisticsView {
 }
 
 func viewTiming(t *timer.Timer) timingView {
+	view := timingView{Expires: secondsOf(t.ExpiresAfter)}
 	if !t.At.IsZero() {
-		return timingView{At: formatInstant(t.At), Expires: secondsOf(t.ExpiresAfter)}
+		view.At = formatInstant(t.At)
 	}
-	view := timingView{Interval: formatSeconds(t.Interval), Expires: secondsOf(t.ExpiresAfter)}
+	if t.At.IsZero() || t.RepeatFor != 0 {
+		view.Interval = formatSeconds(t.Interval)
+	}
 	if t.RepeatFor != 0 {
 		view.RepeatFor = formatSeconds(t.RepeatFor)
 	}

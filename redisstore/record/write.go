@@ -81,11 +81,11 @@ func headOf(w *store.Write) (head []byte, startMs any) {
 	if w.Timer == nil || w.Kind == store.WriteNext || w.Kind == store.WriteRank {
 		return appendStart(head, 0), ""
 	}
-	nth := int64(w.State.Seq) * WholeMs(w.Timer.Interval)
+	interval := WholeMs(w.Timer.Interval)
 	if !w.Timer.At.IsZero() {
-		return appendStart(head, w.Timer.At.UnixMilli()-nth), ""
+		return appendStart(head, w.Timer.At.UnixMilli()-interval), ""
 	}
-	return head, WholeMs(w.DueIn) - nth
+	return head, WholeMs(w.DueIn) - int64(w.State.Seq)*interval
 }
 
 // lookOf is when to look at a copy, in ms: from now for a retry or an end, from the pop for the outcome next, and

@@ -111,3 +111,11 @@ type ReadResult struct {
 	Fired  bool          // the fence of the lease has passed: a callback may be under way
 	Err    error
 }
+
+// PopDue is when the next pop is due by the shard's clock, retry or not.
+func (r *ReadResult) PopDue() time.Time {
+	if r.Look.IsZero() {
+		return r.Due
+	}
+	return r.Look.Add(r.DueIn - r.LookIn)
+}

@@ -317,7 +317,7 @@ func newEntry(now time.Time, w *store.Write, old *entry) *entry {
 	// Rounded up: a start before the write would make the timer early.
 	dueMs := (now.UnixMicro()+999)/1000 + ceilMs(w.DueIn)
 	if !w.Timer.At.IsZero() {
-		dueMs = w.Timer.At.UnixMilli()
+		dueMs = w.Timer.At.UnixMilli() + int64(w.State.Seq-1)*e.intervalMs
 	}
 	e.startMs = dueMs - int64(w.State.Seq)*e.intervalMs
 	e.lookMs = dueMs + w.Offset.Milliseconds()

@@ -40,6 +40,24 @@ func mergeCases() map[string]func(*rig) {
 				r.Errorf("look %v, at %v, want %v", got.Look, got.Record.Timer.At, asked.At)
 			}
 		},
+		"merge of an instant recurs from the instant": func(r *rig) {
+			asked := recurring(far, 3)
+			asked.At = r.Now().Add(2 * far).Truncate(time.Millisecond).UTC()
+			if w := r.put("k", 1, asked); !w.Due.Equal(asked.At) {
+				r.Errorf("due %v, want %v", w.Due, asked.At)
+			}
+			r.toldStored(outcome(store.WriteNext, "k", 1, 2, 0))
+			second := r.live("k")
+			if want := asked.At.Add(far); !second.Due.Equal(want) || !second.Look.Equal(want.Add(skewed)) || !second.Record.Timer.At.Equal(asked.At) {
+				r.Errorf("pop 2 is due %v, look %v, want %v", second.Due, second.Look, want)
+			}
+			third := second.Record
+			third.State.Seq = 3
+			r.toldStored(onShard(r.shard(), store.Copy(store.Target{Key: "k", RF: replicas}, &third, store.Times{DueIn: far})))
+			if got := r.live("k"); !got.Due.Equal(asked.At.Add(2*far)) || !got.Record.Start.Equal(asked.At.Add(-far)) {
+				r.Errorf("a copy of pop 3 is due %v from %v, want the instants of the timer, first %v", got.Due, got.Record.Start, asked.At)
+			}
+		},
 		"merge of an instant that has passed is due at once": func(r *rig) {
 			asked := oneShot(0)
 			asked.At = r.Now().Add(-far).Truncate(time.Millisecond).UTC()

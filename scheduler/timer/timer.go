@@ -22,8 +22,8 @@ type Timer struct {
 	// Interval is the time from the write to the first pop and between pops, in
 	// whole milliseconds. Zero fires at once.
 	Interval time.Duration
-	// At is the instant of the only pop, in whole milliseconds; the zero Time if Interval says
-	// when. With At, Interval and RepeatFor are zero.
+	// At is the instant of the first pop, in whole milliseconds; the zero Time if Interval says
+	// when. With At, Interval is zero unless the timer recurs.
 	At time.Time
 	// RepeatFor is how long the timer recurs, zero for a one-shot timer.
 	RepeatFor time.Duration
@@ -78,10 +78,10 @@ func (t *Timer) CheckTiming() *InvalidError {
 		return Invalid(interval, "interval-too-long", "interval is over 100 years; give at most 3153600000 seconds")
 	case t.RepeatFor > MaxInterval:
 		return Invalid(repeat, "repeat-for-too-long", "repeat-for is over 100 years; give at most 3153600000 seconds")
-	case !t.At.IsZero() && t.Interval != 0:
-		return Invalid("/timing", "at-and-interval", "at and interval exclude each other; give one of them")
-	case !t.At.IsZero() && t.RepeatFor != 0:
-		return Invalid(repeat, "at-and-repeat-for", "a timer with at fires once; use interval with repeat-for for a recurring timer")
+	case !t.At.IsZero() && t.Interval != 0 && t.RepeatFor == 0:
+		return AtAndInterval()
+	case !t.At.IsZero() && t.Interval == 0 && t.RepeatFor != 0:
+		return Invalid(repeat, "at-and-repeat-for", "a timer with at and without interval fires once; add an interval for a recurring timer, or leave out repeat-for")
 	case t.RepeatFor == 0:
 		return nil
 	case t.Interval == 0:
@@ -92,6 +92,11 @@ func (t *Timer) CheckTiming() *InvalidError {
 		return Invalid(interval, "interval-too-short", "a recurring timer's interval is less than 0.1 s; raise it, or leave out repeat-for")
 	}
 	return nil
+}
+
+// AtAndInterval refuses a timer that fires once, with two due times.
+func AtAndInterval() *InvalidError {
+	return Invalid("/timing", "at-and-interval", "at and interval exclude each other unless the timer recurs; give one of them, or add repeat-for")
 }
 
 // CheckExpiry is the part of Validate that is about expires-after.

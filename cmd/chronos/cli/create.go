@@ -40,14 +40,15 @@ func (c *CLI) create(at *listener) *cobra.Command {
 		Example: `  chronos timer create --in 10m --to http://localhost:8080/hello --body "tea is ready"
   chronos timer create --at 2027-01-01T00:00:00Z --to http://localhost:8080/year --id new-year
   chronos timer create --every 30s --for 1h --to http://localhost:8080/tick
+  chronos timer create --at 2027-01-01T00:00:00Z --every 24h --for 720h --to http://localhost:8080/daily
   echo '{"timing": {"interval": 5}, "callback": {"http": {"uri": "http://localhost:8080/"}}}' | chronos timer create -f -`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return c.runCreate(cmd, &o) },
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
 	f.DurationVar(&o.in, "in", 0, "how long until the callback, such as 10m")
-	f.StringVar(&o.instant, "at", "", "`instant` of the callback, such as 2027-01-01T00:00:00Z")
-	f.DurationVar(&o.every, "every", 0, "time between the callbacks of a timer that recurs, and until the first")
+	f.StringVar(&o.instant, "at", "", "`instant` of the callback, or of the first, such as 2027-01-01T00:00:00Z")
+	f.DurationVar(&o.every, "every", 0, "time between the callbacks of a timer that recurs; also until the first, without --at")
 	f.DurationVar(&o.during, "for", 0, "how long the timer recurs")
 	f.StringVar(&o.to, "to", "", "`URL` of the callback")
 	f.StringVar(&o.body, "body", "", "`text` of the callback, @file for the text of a file, or - for the input")
@@ -58,7 +59,8 @@ func (c *CLI) create(at *listener) *cobra.Command {
 	f.IntVar(&o.copies, "copies", 0, "on how many Redis instances the timer is stored (default 2)")
 	f.StringVar(&o.once, "idempotency-key", "", "`key` under which a repeated create makes no second timer")
 	f.StringVarP(&o.file, "file", "f", "", "`file` with the timer as JSON, as POST /timers takes the timer; - for the input")
-	cmd.MarkFlagsMutuallyExclusive("in", "at", "every", "file")
+	cmd.MarkFlagsMutuallyExclusive("in", "at", "file")
+	cmd.MarkFlagsMutuallyExclusive("in", "every", "file")
 	cmd.MarkFlagsMutuallyExclusive("id", "idempotency-key")
 	askPublic(f, at)
 	for _, flag := range []string{"to", "body", "method", "header", "tag", "copies", "for"} {
@@ -117,9 +119,11 @@ func (o *creation) timer(cmd *cobra.Command) (t client.Timer, err error) {
 		return t, usagef("--every and --for must be positive")
 	case given("copies") && o.copies < 1:
 		return t, usagef("--copies is less than 1")
-	case given("every"):
+	}
+	if given("every") {
 		t.Interval = o.every
-	case given("at"):
+	}
+	if given("at") {
 		if t.At, err = time.Parse(time.RFC3339, o.instant); err != nil {
 			return t, usagef("--at %q is no instant such as 2027-01-01T00:00:00Z", o.instant)
 		}
@@ -188,17 +192,25 @@ func readHeaders(texts []string) (headers map[string]string, err error) {
 // longestText is more than a node takes as a timer.
 const longestText = 64 << 20
 
+// openInput opens a file, or the input if the name is -.
+func openInput(cmd *cobra.Command, name string) (io.ReadCloser, error) {
+	if name == "-" {
+		return io.NopCloser(cmd.InOrStdin()), nil
+	}
+	file, err := os.Open(name) //nolint:gosec // the user's own file
+	if err != nil {
+		return nil, &failure{Misused, err}
+	}
+	return file, nil
+}
+
 // readText reads a file, or the input if the name is -.
 func readText(cmd *cobra.Command, name string) (string, error) {
-	from := cmd.InOrStdin()
-	if name != "-" {
-		file, err := os.Open(name) //nolint:gosec // the user's own file
-		if err != nil {
-			return "", &failure{Misused, err}
-		}
-		defer file.Close() //nolint:errcheck // it was read
-		from = file
+	from, err := openInput(cmd, name)
+	if err != nil {
+		return "", err
 	}
+	defer from.Close() //nolint:errcheck // it was read
 	type text struct {
 		raw []byte
 		err error

@@ -21,13 +21,13 @@ func (c *CLI) timer() *cobra.Command {
 		Use: "timer", Short: "Create, show, change and cancel timers", GroupID: groupAsk,
 		Long: `Create, show, change and cancel timers.
 
-create, get, cancel and watch ask the public listener; list, fire, delay, delete and --copies ask the
-admin listener. CHRONOS_TOKEN is the token for both. Without CHRONOS_TOKEN the admin listener gets the token
+create, get, cancel, watch and import ask the public listener; list, fire, delay, delete, export and
+--copies ask the admin listener. CHRONOS_TOKEN is the token for both. Without CHRONOS_TOKEN the admin listener gets the token
 that a node of this user on this machine made.`,
 	})
 	askInTime(timer.PersistentFlags(), at)
 	addOutput(timer, timer.PersistentFlags())
-	timer.AddCommand(c.create(at), c.get(at), c.cancel(at), c.watch(at), c.list(at), c.fire(at), c.delay(at), c.deleteMany(at))
+	timer.AddCommand(c.create(at), c.get(at), c.cancel(at), c.watch(at), c.list(at), c.fire(at), c.delay(at), c.deleteMany(at), c.export(at), c.importTimers(at))
 	return timer
 }
 

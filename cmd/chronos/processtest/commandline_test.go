@@ -124,6 +124,47 @@ func TestCommandLine(t *testing.T) {
 	}
 }
 
+// TestExportAndImport: timers move to another cluster by commands alone, and go on there with their next pops.
+func TestExportAndImport(t *testing.T) {
+	t.Parallel()
+	receiver := webhooktest.New(t)
+	from, to := &shell{t, startNode(t, testkit.StartRedis(t).URL)}, &shell{t, startNode(t, testkit.StartRedis(t).URL)}
+	first := time.Now().Add(20 * time.Second).UTC().Format(time.RFC3339)
+	hook := strings.Replace(receiver.URL(), "http://", "http://user:password@", 1)
+	from.run(0, "", "timer", "create", "--at", first, "--every", "1s", "--for", "3s", "--to", receiver.URL()+"/often", "--id", "often", "--body", "é <&>")
+	from.run(0, "", "timer", "create", "--in", "20s", "--to", hook+"/once", "--id", "once", "--header", "Authorization-Key: secret")
+	from.run(0, "", "timer", "create", "--in", "1h", "--to", receiver.URL()+"/gone", "--id", "gone")
+
+	if out, errs := from.run(1, "", "timer", "export"); strings.Count(out, "\n") != 2 || !strings.Contains(errs, "left out 1 with secrets") {
+		t.Errorf("%s%s", out, errs)
+	}
+	lines, _ := from.run(0, "", "timer", "export", "--secrets", "--due-before", "30m")
+	if again, _ := to.run(0, lines, "timer", "import"); again != "imported 2 timers, skipped 0 that exist, refused 0\n" {
+		t.Error(again)
+	}
+	if again, _ := to.run(0, lines, "timer", "import", "--skip-existing"); again != "imported 0 timers, skipped 2 that exist, refused 0\n" {
+		t.Error(again)
+	}
+	moved, _ := to.run(0, "", "timer", "export", "--secrets")
+	if moved != lines {
+		t.Errorf("imported\n%sof\n%s", moved, lines)
+	}
+	from.run(0, "", "timer", "delete", "--all", "--yes")
+	calls := receiver.WaitFor(t, 40*time.Second, webhooktest.AtLeast(4))
+	often, once := 0, 0
+	for _, call := range calls {
+		switch call.Target {
+		case "/often":
+			often++
+		case "/once":
+			once++
+		}
+	}
+	if often != 3 || once != 1 {
+		t.Errorf("%d calls of the recurring timer, and %d of the other, want 3 and 1: %+v", often, once, calls)
+	}
+}
+
 // TestCompletion: bash completes commands by the script of chronos.
 func TestCompletion(t *testing.T) {
 	t.Parallel()

@@ -48,6 +48,9 @@ func (cl *client) createForDelays(ctx context.Context) {
 	switch cl.moves.IntN(3) {
 	case 0:
 		t.RepeatFor = t.Interval * time.Duration(2+cl.moves.IntN(3))
+		if cl.c.setting.instants && cl.writes%2 == 0 {
+			t.At = time.Now().Add(t.Interval / 2).Truncate(time.Millisecond)
+		}
 	case 1:
 		if cl.c.setting.instants {
 			t.At, t.Interval = time.Now().Add(t.Interval).Truncate(time.Millisecond), 0

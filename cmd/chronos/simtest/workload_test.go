@@ -94,6 +94,9 @@ func (cl *client) draw() timer.Timer {
 		t.Interval = cl.between(timer.MinRecurringInterval, 8*time.Second)
 		pops := min(2+cl.r.IntN(9), int(longest/t.Interval))
 		t.RepeatFor = time.Duration(pops) * t.Interval
+		if cl.c.setting.instants && cl.writes%5 == 0 {
+			t.At = time.Now().Add(t.Interval * time.Duration(cl.writes%7) / 4).Truncate(time.Millisecond)
+		}
 	}
 	cl.askFor(&t, unique)
 	return t

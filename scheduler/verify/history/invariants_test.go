@@ -104,6 +104,7 @@ func TestNeverEarly(t *testing.T) {
 		{"third pop", func(b *book) { b.called("/2", 2).move(at(3198)) }, only(NeverEarly)},
 		{"at", func(b *book) { b.asked("/1").Timer.AtNs = new(at(1108)) }, only(NeverEarly)},
 		{"at, within 1 ms", func(b *book) { b.asked("/1").Timer.AtNs = new(at(1107)) }, nil},
+		{"at, third pop", func(b *book) { b.asked("/2").Timer.AtNs = new(b.called("/2", 0).ArriveNs + 2_000_000) }, only(NeverEarly)},
 		{"at in the past", func(b *book) {
 			b.asked("/1").Timer.AtNs = new(at(-5000))
 			b.called("/1", 0).move(at(106))

@@ -72,7 +72,7 @@ type Asked struct {
 	RepeatForMs int64 `json:"repeat_for_ms,omitempty"`
 	// Pops is the number of pops asked for, at least 1.
 	Pops int `json:"pops"`
-	// AtNs is the instant of the only pop, nil if the interval says when.
+	// AtNs is the instant of the first pop, nil if the interval says when.
 	AtNs *int64 `json:"at_ns,omitempty"`
 	// RF is the replication factor asked for, 0 for the header's.
 	RF       int    `json:"rf,omitempty"`
@@ -164,8 +164,8 @@ func (o *Operation) validateWrite() error {
 		return fmt.Errorf("pops %d, interval_ms %d, rf %d: out of range", t.Pops, t.IntervalMs, t.RF)
 	case t.IntervalMs > 0 && int64(t.Pops) > maxTime.Milliseconds()/t.IntervalMs:
 		return fmt.Errorf("%d pops of %d ms reach beyond 100 years", t.Pops, t.IntervalMs)
-	case (t.IntervalMs == 0 || t.AtNs != nil) && t.Pops > 1:
-		return errors.New("a timer with several pops needs an interval and no at")
+	case t.IntervalMs == 0 && t.Pops > 1:
+		return errors.New("a timer with several pops needs an interval")
 	}
 	return nil
 }

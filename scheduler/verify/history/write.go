@@ -113,7 +113,7 @@ func (w *write) latest(n int) time.Duration {
 // due is when pop n is due if the write took effect at the given instant.
 func (w *write) due(written time.Duration, n int) time.Duration {
 	if w.asked.AtNs != nil {
-		return max(written, time.Duration(*w.asked.AtNs))
+		return max(written, later(time.Duration(*w.asked.AtNs), w.interval*time.Duration(n-1)))
 	}
 	return later(written, w.interval*time.Duration(n))
 }
