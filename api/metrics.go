@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"chronos/api/transport"
+	"chronos/scheduler/measure"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
@@ -16,7 +17,6 @@ import (
 const (
 	methodOther = iota
 	methodGet
-	methodHead
 	methodPost
 	methodPut
 	methodPatch
@@ -33,10 +33,8 @@ const (
 
 func methodIndex(method []byte) int {
 	switch string(method) {
-	case http.MethodGet:
+	case http.MethodGet, http.MethodHead:
 		return methodGet
-	case http.MethodHead:
-		return methodHead
 	case http.MethodPost:
 		return methodPost
 	case http.MethodPut:
@@ -69,20 +67,24 @@ type metrics struct {
 // newMetrics registers the metrics with r; a nil r registers nothing. newMetrics panics if r
 // already has the metrics.
 func newMetrics(r prometheus.Registerer) *metrics {
-	duration := promauto.With(r).NewHistogramVec(prometheus.HistogramOpts{
+	duration := promauto.With(r).NewHistogramVec(measure.Native(prometheus.HistogramOpts{
 		Name:    "chronos_api_request_duration_seconds",
-		Help:    "Time from a request's last byte to its answer, by method, route and class of the status code.",
+		Help:    "Time from a request's last byte to its answer, by method, route and class of the status code. HEAD counts as GET.",
 		Buckets: []float64{.0005, .001, .002, .005, .01, .025, .05, .1, .25, .5, 1, 2.5},
-	}, []string{"method", "route", "class"})
+	}), []string{"method", "route", "class"})
 	m := &metrics{transport: transport.NewMetrics(r)}
-	methodNames := [methods]string{"other", http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}
+	methodNames := [methods]string{"other", http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}
 	classNames := [classes]string{"5xx", "2xx", "4xx"}
 	for r := range m.duration {
 		allowed := route(r).allowed()
+		if route(r) == routeDescription || route(r) == routePing {
+			m.duration[r] = m.duration[routeOther] // tells nothing about timers
+			continue
+		}
 		for i, method := range methodNames {
 			for j, class := range classNames {
 				switch {
-				case i == methodOther && j == classSuccess: // cannot happen
+				case i == methodOther && j == classSuccess && route(r) != routeOther: // cannot happen
 				case i == methodOther, strings.Contains(allowed, method):
 					m.duration[r][i][j] = duration.WithLabelValues(method, route(r).String(), class)
 				default: // counts as other, which keeps down the number of series

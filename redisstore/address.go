@@ -52,7 +52,10 @@ func (s *Store) LearnAddresses(ctx context.Context) {
 }
 
 // publish has Addresses tell the known addresses of a topology's endpoints.
-func (s *Store) publish(l *topology.Topology) { s.book.Publish(s.endpoints(l)) }
+func (s *Store) publish(l *topology.Topology) {
+	s.book.Publish(s.endpoints(l))
+	s.metrics.keep(own(s.Connected()))
+}
 
 // endpoints are host:port of all Redis instances, by the URLs that this node uses and by the URLs of the topology;
 // ":port" is an instance on this machine.

@@ -25,6 +25,7 @@ func (s *Store) Inspect(ctx context.Context) store.Inspection {
 		if other := topology.TwinOf(p.Shards[i], p.Shards); other != nil {
 			twin = other.Name()
 		}
+		r.Twin = twin != ""
 		r.Problem = problemOf(r, epoch < t.Epoch, twin) // a later epoch is a change that this node has not read yet
 		r.Removable = r.Err == nil && r.Copies == 0 && t.Next == nil && t.StateOf(m.Name) == topology.Draining && s.SaysDrained(m.Name)
 	})

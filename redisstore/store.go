@@ -17,6 +17,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"chronos/redisstore/endpoint"
 	"chronos/redisstore/shard"
 	"chronos/redisstore/topology"
@@ -47,6 +49,8 @@ type Options struct {
 	// Awake is the clock by which shards are waited for, and which stands still while the process does; nil for a
 	// clock that never stands still.
 	Awake *awake.Clock
+	// Registerer takes the metrics of the store; nil for none.
+	Registerer prometheus.Registerer
 	// Deliveries is about how many entries the log of deliveries keeps for each partition of a shard; 0 for no log.
 	Deliveries int
 
@@ -67,6 +71,7 @@ type Store struct {
 	awake    *awake.Clock
 	patience time.Duration // of a flush; afterwards nobody waits for the flush any more
 	notAfter time.Duration // timing.CommandLife
+	metrics  *metrics
 	counter  atomic.Uint64
 	rotation atomic.Uint64
 	minted   atomic.Uint64 // keys
@@ -83,8 +88,12 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if o.Node == "" || strings.ContainsAny(o.Node, ": ") || o.Lane == "" {
 		return nil, errors.New("open store: want a lane, and a node id without colon and space")
 	}
+	var err error
 	s := &Store{
 		book: endpoint.NewBook(), keys: laneKeys(o.Lane), lane: o.Lane, node: o.Node, logs: o.Deliveries, log: o.Log, awake: cmp.Or(o.Awake, awake.Always()), patience: timing.CommandLife, notAfter: timing.CommandLife,
+	}
+	if s.metrics, err = newMetrics(o.Registerer); err != nil {
+		return nil, fmt.Errorf("open store: %w", err)
 	}
 	s.calls = newCallKeys(&s.keys, s.logs > 0)
 	s.minted.Store(rand.Uint64N(Partitions) * together) // nodes that start together go on in different partitions
@@ -92,7 +101,6 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	for i, config := range o.Shards {
 		given[i] = topology.Member{Name: config.Name, URL: config.URL}
 	}
-	var err error
 	s.Cluster, err = topology.New(topology.Options{
 		Given: given, Node: o.Node, Log: o.Log, Connect: s.connector(&o), Adopt: s.publish, Vacate: s.vacate, Swept: s.isSwept,
 		Announced: o.announced, Drained: o.drained,
@@ -110,7 +118,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 
 // connector connects to a shard as the options say.
 func (s *Store) connector(o *Options) func(m topology.Member) (topology.Shard, error) {
-	options := shard.Options{Connections: max(o.Connections, 1), Opened: cmp.Or(o.Opened, 1), Awake: s.awake, Log: s.log, Flush: s.flush}
+	options := shard.Options{Connections: max(o.Connections, 1), Opened: cmp.Or(o.Opened, 1), Awake: s.awake, Log: s.log, Flush: s.flush, Durations: s.metrics.duration}
 	return func(m topology.Member) (topology.Shard, error) {
 		config := endpoint.Config{Name: m.Name, URL: m.URL, Dial: o.Dial}
 		if at := slices.IndexFunc(o.Shards, func(c endpoint.Config) bool { return c.Name == m.Name }); at >= 0 {

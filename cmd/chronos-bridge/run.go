@@ -14,7 +14,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"chronos/api"
 	"chronos/api/tokens"
@@ -91,8 +90,8 @@ func newWorker(ctx context.Context, cfg environment.Bridge, runtimeDir localtoke
 		return nil, fmt.Errorf("CHRONOS_REDIS: %w", err)
 	}
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	if w.store, err = redisstore.Open(ctx, redisstore.Options{Shards: shards, Node: w.id, Lane: "kafka", Log: log, Awake: w.awake}); err != nil {
+	registry.MustRegister(process.Collectors()...)
+	if w.store, err = redisstore.Open(ctx, redisstore.Options{Shards: shards, Node: w.id, Lane: "kafka", Log: log, Awake: w.awake, Registerer: registry}); err != nil {
 		return nil, err
 	}
 	if err := w.store.Join(ctx); err != nil {

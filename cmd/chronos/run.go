@@ -15,7 +15,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"chronos/api"
 	"chronos/api/tokens"
@@ -108,8 +107,8 @@ func newNode(ctx context.Context, cfg environment.Node, runtimeDir localtoken.Di
 		return nil, err
 	}
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	n.store, err = redisstore.Open(ctx, redisstore.Options{Shards: shards, Node: n.id, Lane: "http", Log: log, Awake: n.awake, Deliveries: cfg.Deliveries})
+	registry.MustRegister(process.Collectors()...)
+	n.store, err = redisstore.Open(ctx, redisstore.Options{Shards: shards, Node: n.id, Lane: "http", Log: log, Awake: n.awake, Deliveries: cfg.Deliveries, Registerer: registry})
 	if err != nil {
 		return nil, err
 	}
@@ -135,6 +134,7 @@ func newNode(ctx context.Context, cfg environment.Node, runtimeDir localtoken.Di
 		return nil, err
 	}
 	n.observer = n.engine.Observe(n.store)
+	registry.MustRegister(n.observer)
 	n.serve(cfg, shared, registry)
 	return n, nil
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 
 	"chronos/lua"
@@ -134,7 +135,9 @@ func (s *Shard) round(ctx context.Context, client redis.UniversalClient, command
 		}
 	}
 	at := s.Clock.Now()
+	began := time.Now()
 	_, err := pipe.Exec(ctx)
+	s.observe(commands, time.Since(began))
 	for i, c := range commands {
 		if sent[i].Val() == nil && sent[i].Err() == nil {
 			sent[i].SetErr(err) // a failure before anything is sent leaves no error at the commands
@@ -153,6 +156,37 @@ func (s *Shard) round(ctx context.Context, client redis.UniversalClient, command
 		}
 	}
 	return again
+}
+
+// durationsOf are the observers of a shard by script. The scripts beside those of the usual work have the same
+// observer, which keeps down the number of series.
+func (s *Shard) durationsOf(all prometheus.ObserverVec) map[string]prometheus.Observer {
+	if all == nil {
+		return nil
+	}
+	by := make(map[string]prometheus.Observer, len(s.scripts.alone))
+	for name := range s.scripts.alone {
+		label := name
+		switch name {
+		case "claim", "fire", "settle", "merge":
+		default:
+			label = "other"
+		}
+		by[name] = all.WithLabelValues(s.name, label)
+	}
+	return by
+}
+
+// observe tells how long a round trip took, once for each command.
+func (s *Shard) observe(commands []command, took time.Duration) {
+	if s.durations == nil {
+		return
+	}
+	for i := range commands {
+		if observer := s.durations[commands[i].calls[0].Script]; observer != nil {
+			observer.Observe(took.Seconds())
+		}
+	}
 }
 
 // scriptError is the error of one of several calls of a command.

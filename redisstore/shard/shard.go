@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 
 	"chronos/redisstore/endpoint"
@@ -40,6 +41,8 @@ type Options struct {
 	Awake               *awake.Clock
 	Log                 *slog.Logger
 	Flush               func(*Shard, []*Item) // sends the items that Submit has gathered
+	// Durations takes how long a round trip took, by the labels shard and script; nil for nobody.
+	Durations prometheus.ObserverVec
 }
 
 // Shard is one Redis deployment, as this process reaches it. All methods are safe for concurrent use.
@@ -53,8 +56,9 @@ type Shard struct {
 	options   Options
 	under     sync.WaitGroup // conversations, until their answer is read
 	scripts   scripts
-	apart     atomic.Bool // a Redis of a Cluster: a call takes keys of one partition
-	*batcher              // of Submit
+	durations map[string]prometheus.Observer // by script; nil for nobody
+	apart     atomic.Bool                    // a Redis of a Cluster: a call takes keys of one partition
+	*batcher                                 // of Submit
 
 	verified atomic.Bool
 	identity atomic.Pointer[string]   // of the process verified last; nil before, "-" for a process that won't say
@@ -90,6 +94,7 @@ func New(config endpoint.Config, o Options) (*Shard, error) {
 		return nil, fmt.Errorf("shard %s: %w", config.Name, err)
 	}
 	s := &Shard{Clock: newClock(), Log: o.Log.With("shard", config.Name), name: config.Name, url: config.URL, options: o, scripts: loadScripts()}
+	s.durations = s.durationsOf(o.Durations)
 	for _, pool := range s.pooled() {
 		*pool.client = connect(o.Connections*pool.share, s.meet, o.Awake)
 	}

@@ -52,6 +52,7 @@ type Delivery struct {
 // Delivered is how an attempt ended.
 type Delivered struct {
 	Verdict Verdict
+	Class   Class // for the metrics; ClassOther if a Deliverer knows no classes
 	// Reason says what went wrong, in a few printable words without secrets.
 	Reason string
 	// Answer says how the receiver took a pop, in the same words; "" for no words. Only the log of
@@ -72,9 +73,32 @@ const (
 	VerdictFailed    Verdict = iota // the pop is tried again, while attempts are left
 	VerdictDelivered                // the pop is over
 	VerdictGone                     // the receiver wants no more of this timer
+	verdicts
 )
+
+// Class says in what way an attempt ended.
+type Class int
+
+// The ways in which an attempt ends. An answer has the class of its status.
+const (
+	ClassOther Class = iota // such as a certificate that is not accepted, or an answer that is no HTTP
+	Class2xx
+	Class3xx
+	Class4xx
+	Class5xx     // also statuses above 599
+	ClassTimeout // no connection or no answer in time
+	ClassRefused // the host, or the network on the way, refuses the connection
+	ClassDNS     // the name of the host was not found
+	ClassDenied  // the operator has denied the target
+	classes
+)
+
+// String names the class as metrics do.
+func (c Class) String() string {
+	return [classes]string{"other", "2xx", "3xx", "4xx", "5xx", "timeout", "refused", "dns", "denied"}[c]
+}
 
 // String names the verdict as metrics do.
 func (v Verdict) String() string {
-	return [...]string{VerdictFailed: resultFailed, VerdictDelivered: resultDelivered, VerdictGone: resultGone}[v]
+	return [verdicts]string{VerdictFailed: resultFailed, VerdictDelivered: resultDelivered, VerdictGone: resultGone}[v]
 }

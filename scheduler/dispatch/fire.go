@@ -98,9 +98,10 @@ func (d *Dispatcher) fire(ctx context.Context, c *claim) {
 	endRenewal() // before the settlement: a settled lease would be taken for lost
 	d.metrics.inFlight.Dec()
 	d.freeSlot(c)
-	d.metrics.countFired(delivered.Verdict)
+	took := c.sinceDue() - late
+	d.metrics.countFired(&delivered, took)
 	d.pulse.Count(&pulse.Callback{
-		Destination: c.destination, Took: c.sinceDue() - late, Failed: delivered.Verdict == VerdictFailed, Answer: cmp.Or(delivered.Reason, delivered.Answer),
+		Destination: c.destination, Took: took, Failed: delivered.Verdict == VerdictFailed, Answer: cmp.Or(delivered.Reason, delivered.Answer),
 	})
 	settlement := d.outcome(c, delivered)
 	settlement.Attempt = d.attempt(c, late, &delivered)

@@ -1,9 +1,12 @@
 package dispatch
 
 import (
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"chronos/scheduler/destinations"
+	"chronos/scheduler/measure"
 	"chronos/scheduler/store"
 )
 
@@ -11,6 +14,11 @@ import (
 type metrics struct {
 	lateness  prometheus.Histogram
 	fired     *prometheus.CounterVec // by result: delivered, failed, gone
+	callbacks *prometheus.CounterVec // by class
+	byClass   [classes]prometheus.Counter
+	duration  *prometheus.HistogramVec // by result
+	byResult  [verdicts]prometheus.Observer
+	restored  prometheus.Counter
 	settled   *prometheus.CounterVec // by outcome
 	delivered prometheus.Counter     // of fired; most are
 	done      prometheus.Counter     // of settled; most are
@@ -28,13 +36,21 @@ type metrics struct {
 
 func newMetrics(book *destinations.Book) *metrics {
 	m := &metrics{
-		lateness: prometheus.NewHistogram(prometheus.HistogramOpts{
+		lateness: prometheus.NewHistogram(measure.Native(prometheus.HistogramOpts{
 			Name: "chronos_lateness_seconds",
 			Help: "From the due time by the shard's clock to the sending of a pop's first callback.",
 			Buckets: []float64{
 				.0005, .001, .0015, .002, .003, .004, .005, .0075, .01, .015, .02, .03, .05, .1, .25, .5, 1, 1.5, 2.5, 5, 10, 60,
 			},
-		}),
+		})),
+		callbacks: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "chronos_callbacks_total", Help: "Attempts at callbacks by class: of the status of the answer (2xx, 3xx, 4xx, 5xx), or why none came (timeout, refused, dns, denied, other).",
+		}, []string{"class"}),
+		duration: prometheus.NewHistogramVec(measure.Native(prometheus.HistogramOpts{
+			Name: "chronos_callback_duration_seconds", Help: "How long an attempt at a callback took, by result: delivered, failed, gone.",
+			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 10, 30},
+		}), []string{"result"}),
+		restored: measure.MissingCopies("callback"),
 		fired: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "chronos_fired_total", Help: "Callbacks by result.",
 		}, []string{"result"}),
@@ -66,8 +82,12 @@ func newMetrics(book *destinations.Book) *metrics {
 			Name: "chronos_leases_lost_total", Help: "Callbacks whose lease another node had taken over by the time they were settled.",
 		}),
 	}
-	for _, result := range []string{resultDelivered, resultFailed, resultGone} {
-		m.fired.WithLabelValues(result)
+	for v := range verdicts {
+		m.fired.WithLabelValues(v.String())
+		m.byResult[v] = m.duration.WithLabelValues(v.String())
+	}
+	for c := range classes {
+		m.byClass[c] = m.callbacks.WithLabelValues(c.String())
 	}
 	m.delivered, m.done = m.fired.WithLabelValues(resultDelivered), m.settled.WithLabelValues(store.OutcomeDone.String())
 	m.heldLimit, m.heldPause = m.held.WithLabelValues("limit"), m.held.WithLabelValues("pause")
@@ -75,15 +95,17 @@ func newMetrics(book *destinations.Book) *metrics {
 }
 
 func (m *metrics) collectors() []prometheus.Collector {
-	return []prometheus.Collector{m.lateness, m.fired, m.settled, m.leftOut, m.expired, m.putOff, m.inFlight, m.takenOver, m.lost, m.held, m.paused}
+	return []prometheus.Collector{m.lateness, m.fired, m.callbacks, m.duration, m.restored, m.settled, m.leftOut, m.expired, m.putOff, m.inFlight, m.takenOver, m.lost, m.held, m.paused}
 }
 
-func (m *metrics) countFired(v Verdict) {
-	if v == VerdictDelivered {
+func (m *metrics) countFired(d *Delivered, took time.Duration) {
+	m.byClass[d.Class].Inc()
+	m.byResult[d.Verdict].Observe(max(took, 0).Seconds())
+	if d.Verdict == VerdictDelivered {
 		m.delivered.Inc()
 		return
 	}
-	m.fired.WithLabelValues(v.String()).Inc()
+	m.fired.WithLabelValues(d.Verdict.String()).Inc()
 }
 
 func (m *metrics) countSettled(o store.Outcome) {

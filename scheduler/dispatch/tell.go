@@ -220,7 +220,11 @@ func (c *claim) restore(ctx context.Context) (all bool) {
 			at.DueIn += r.Timer.Interval
 			at.Offset += max(-at.DueIn, 0) // an overdue pop is looked at as if due now
 		}
-		all = s.store.Tell(bounded, p.Shard.Name, []store.Write{store.Copy(p.Copy(r.ID), &r, at)})[0].Err == nil && all
+		told := s.store.Tell(bounded, p.Shard.Name, []store.Write{store.Copy(p.Copy(r.ID), &r, at)})[0].Err == nil
+		if told {
+			s.metrics.restored.Inc()
+		}
+		all = told && all
 	}
 	return all
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"chronos/scheduler/measure"
 	"chronos/scheduler/replica"
 )
 
@@ -42,18 +43,18 @@ func newMetrics(r prometheus.Registerer, advance func() time.Duration) (*metrics
 		advance: prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "chronos_bridge_advance_seconds", Help: "How long before their deadlines messages are published now.",
 		}, func() float64 { return advance().Seconds() }),
-		jitter: prometheus.NewHistogram(prometheus.HistogramOpts{
+		jitter: prometheus.NewHistogram(measure.Native(prometheus.HistogramOpts{
 			Name: "chronos_bridge_jitter_seconds",
 			Help: "From the deadline of a message that waited to the acknowledgement of the output, by this machine's clock.",
 			Buckets: []float64{
 				-.1, -.05, -.025, -.01, -.005, 0, .001, .0025, .005, .01, .015, .02, .025, .035, .05, .1, .25, .5, 1, 2.5, 5, 10, 60,
 			},
-		}),
-		late: prometheus.NewHistogram(prometheus.HistogramOpts{
+		})),
+		late: prometheus.NewHistogram(measure.Native(prometheus.HistogramOpts{
 			Name:    "chronos_bridge_late_publish_seconds",
 			Help:    "From when a message that was late was looked at to the acknowledgement of the output.",
 			Buckets: prometheus.ExponentialBuckets(.0005, 2, 16),
-		}),
+		})),
 	}
 	for _, as := range []string{asStored, asLate, asDuplicate, asAgain} {
 		m.consumed.WithLabelValues(as)

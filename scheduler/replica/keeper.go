@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/time/rate"
 
+	"chronos/scheduler/measure"
 	"chronos/scheduler/sample"
 	"chronos/scheduler/settings"
 	"chronos/scheduler/shard"
@@ -30,6 +31,8 @@ type Keeper struct {
 	sweeps     shard.PerShard[sweep]
 	swept      *prometheus.CounterVec // by shard, and what: seen, brought, settled, unexpected
 	unswept    *prometheus.GaugeVec   // by shard
+	repaired   prometheus.Counter     // copies that a write had missed
+	brought    prometheus.Counter     // copies that the sweep has written
 	unexpected *sample.Line
 }
 
@@ -46,6 +49,7 @@ func New(config *settings.Config, shards *shard.Registry, recount func(context.C
 			Name: "chronos_sweep_partitions_left", Help: "Partitions of a shard, of 16, that are still to be swept, by whichever node.",
 		}, []string{"shard"}),
 	}
+	k.repaired, k.brought = measure.MissingCopies("repair"), measure.MissingCopies("sweep")
 	k.sweeps.Make = func(sh *shard.Shard) *sweep { return &sweep{k: k, shard: sh, doubts: map[string]timer.State{}} }
 	return k
 }
@@ -55,7 +59,7 @@ func (k *Keeper) LogLines() []*sample.Line { return []*sample.Line{k.unexpected}
 
 // Collectors are the metrics.
 func (k *Keeper) Collectors() []prometheus.Collector {
-	return []prometheus.Collector{k.swept, k.unswept}
+	return []prometheus.Collector{k.swept, k.unswept, k.repaired, k.brought}
 }
 
 // Forget drops the state of a shard that is gone.

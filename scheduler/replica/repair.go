@@ -157,7 +157,9 @@ func (k *Keeper) repairAll(ctx context.Context, due []repair) {
 	for i, answer := range k.tell(ctx, writes) {
 		if answer.Err != nil {
 			to[i].Answers.Outage.Missed()
+			continue
 		}
+		k.repaired.Inc()
 	}
 }
 

@@ -183,6 +183,7 @@ func (sw *sweep) bringHome(ctx context.Context, all []*stray) {
 			about[i].stays = true
 		}
 		sw.k.swept.WithLabelValues(writes[i].Shard, "brought").Inc()
+		sw.k.brought.Inc()
 	}
 }
 

@@ -5,10 +5,14 @@ import "github.com/prometheus/client_golang/prometheus"
 // shardGauges are the metrics of each shard.
 type shardGauges struct {
 	pending, tombstones, letters, overdue, up *prometheus.GaugeVec
+	nodes                                     prometheus.GaugeFunc
 }
 
-func newShardGauges() *shardGauges {
+func newShardGauges(live func() int) *shardGauges {
 	return &shardGauges{
+		nodes: prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "chronos_nodes", Help: "Live nodes that this node knows of, this node included.",
+		}, func() float64 { return float64(live()) }),
 		pending:    gaugeByShard("chronos_pending", "Timers that wait on a shard, whichever copy they are."),
 		tombstones: gaugeByShard("chronos_tombstones", "Timers on a shard that are over, and remembered for a while."),
 		letters:    gaugeByShard("chronos_dead_letters", "Dead letters on a shard."),
@@ -29,7 +33,7 @@ func (g *shardGauges) collectors() (all []prometheus.Collector) {
 	for _, gauge := range g.all() {
 		all = append(all, gauge)
 	}
-	return all
+	return append(all, g.nodes)
 }
 
 func gaugeByShard(name, help string) *prometheus.GaugeVec {

@@ -33,7 +33,8 @@ type Registry struct {
 
 // New makes a registry of the shards that the store names.
 func New(config *settings.Config, backend store.Store) *Registry {
-	r := &Registry{config: config, Store: backend, gauges: newShardGauges()}
+	r := &Registry{config: config, Store: backend}
+	r.gauges = newShardGauges(r.live)
 	tag := fnv.New32a()
 	_, _ = tag.Write([]byte(config.Node)) // never fails
 	r.tags.Store(tag.Sum32())

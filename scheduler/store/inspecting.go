@@ -28,6 +28,7 @@ type ShardReport struct {
 	// Problem says what is wrong with the shard, and Err why the shard could not be asked; the numbers and
 	// facts then say nothing.
 	Problem string
+	Twin    bool // the shard is a database of the same Redis as another shard
 	Err     error
 
 	Copies  int64         // timers and tombstones

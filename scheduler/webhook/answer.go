@@ -247,11 +247,11 @@ func skipLastLine(r *bufio.Reader) bool {
 func (a *answer) delivered(now time.Time) dispatch.Delivered {
 	switch {
 	case a.status >= 200 && a.status < 300:
-		return dispatch.Delivered{Verdict: dispatch.VerdictDelivered, Answer: statusReason(a.status)}
+		return dispatch.Delivered{Verdict: dispatch.VerdictDelivered, Class: dispatch.Class2xx, Answer: statusReason(a.status)}
 	case a.status == http.StatusGone:
-		return dispatch.Delivered{Verdict: dispatch.VerdictGone, Reason: statusReason(a.status)}
+		return dispatch.Delivered{Verdict: dispatch.VerdictGone, Class: dispatch.Class4xx, Reason: statusReason(a.status)}
 	}
-	return dispatch.Delivered{Reason: statusReason(a.status), RetryAfter: a.wait(now)}
+	return dispatch.Delivered{Class: classOf(a.status), Reason: statusReason(a.status), RetryAfter: a.wait(now)}
 }
 
 // wait is the pause that the receiver asks for, 0 without a pause or for a text without sense. A date

@@ -72,7 +72,7 @@ func TestVerdict(t *testing.T) {
 				}
 			})
 			client := newClient(t, webhook.Config{})
-			if diff := cmp.Diff(tt.want, deliver(t, client, delivery(server.url))); diff != "" {
+			if diff := cmp.Diff(classed(tt.want), deliver(t, client, delivery(server.url))); diff != "" {
 				t.Errorf("answer (-want +got):\n%s", diff)
 			}
 			if !tt.again {
@@ -162,7 +162,7 @@ func TestRetryAfter(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			server := serveRaw(t, answering("HTTP/1.1 429 Slow Down\r\nContent-Length: 0\r\n"+tt.header+"\r\n"))
 			got := deliver(t, newClient(t, webhook.Config{}), delivery(server.url))
-			if diff := cmp.Diff(dispatch.Delivered{Reason: "status 429", RetryAfter: tt.want}, got); diff != "" {
+			if diff := cmp.Diff(classed(dispatch.Delivered{Reason: "status 429", RetryAfter: tt.want}), got); diff != "" {
 				t.Errorf("answer (-want +got):\n%s", diff)
 			}
 		})

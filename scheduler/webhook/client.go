@@ -160,7 +160,7 @@ func (c *Client) Deliver(ctx context.Context, d dispatch.Delivery) dispatch.Deli
 	}
 	got, fail := c.attempt(ctx, deadline, &d)
 	if fail != nil {
-		return dispatch.Delivered{Reason: fail.reason(time.Since(start))}
+		return dispatch.Delivered{Class: fail.class(), Reason: fail.reason(time.Since(start))}
 	}
 	return got.delivered(time.Now())
 }

@@ -247,7 +247,7 @@ func TestEarlyAnswerToLongRequest(t *testing.T) {
 			})
 			d := delivery(server.url)
 			d.Callback.Opaque = strings.Repeat("x", 16<<20)
-			if got := deliver(t, newClient(t, webhook.Config{}), d); got != tt.want {
+			if got := deliver(t, newClient(t, webhook.Config{}), d); got != classed(tt.want) {
 				t.Errorf("got %+v, want %+v", got, tt.want)
 			}
 		})

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"chronos/scheduler/dispatch"
 	"chronos/scheduler/webhook"
 	"chronos/scheduler/webhook/webhooktest"
 )
@@ -293,7 +294,7 @@ func TestDeadlineOnTheWire(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 80*time.Millisecond)
 	defer cancel()
 	got := client.Deliver(ctx, delivery(receiver.URL()))
-	if took := time.Since(start); !strings.HasPrefix(got.Reason, "no answer within ") || took < 80*time.Millisecond || took > 2*time.Second {
+	if took := time.Since(start); !strings.HasPrefix(got.Reason, "no answer within ") || got.Class != dispatch.ClassTimeout || took < 80*time.Millisecond || took > 2*time.Second {
 		t.Errorf("%+v after %v", got, took)
 	}
 	wantDelivered(t, deliver(t, client, delivery(receiver.URL()))) // longer than patience

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"syscall"
 	"time"
+
+	"chronos/scheduler/dispatch"
 )
 
 // stage is how far an attempt came.
@@ -51,6 +53,43 @@ func (f *failure) reason(took time.Duration) string {
 		return "connection closed in mid-answer"
 	}
 	return "connection closed before an answer"
+}
+
+// class is the reason's class for the metrics.
+func (f *failure) class() dispatch.Class {
+	var dns *net.DNSError
+	var refused *refusedError
+	switch {
+	case errors.As(f.err, &refused):
+		return dispatch.ClassDenied
+	case errors.As(f.err, &dns) && dns.IsNotFound:
+		return dispatch.ClassDNS
+	case late(f.err):
+		return dispatch.ClassTimeout
+	case errors.As(f.err, &dns):
+		return dispatch.ClassDNS
+	}
+	for _, known := range []syscall.Errno{syscall.ECONNREFUSED, syscall.EHOSTUNREACH, syscall.ENETUNREACH} {
+		if f.stage == stageConnect && errors.Is(f.err, known) {
+			return dispatch.ClassRefused
+		}
+	}
+	return dispatch.ClassOther
+}
+
+// classOf is the class of an answer's status.
+func classOf(status int) dispatch.Class {
+	switch status / 100 {
+	case 0, 1:
+		return dispatch.ClassOther
+	case 2:
+		return dispatch.Class2xx
+	case 3:
+		return dispatch.Class3xx
+	case 4:
+		return dispatch.Class4xx
+	}
+	return dispatch.Class5xx
 }
 
 func connectReason(err error) string {

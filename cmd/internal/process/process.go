@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -83,6 +85,16 @@ func URLOf(l net.Listener) string {
 		return "http://localhost:" + port
 	}
 	return "http://" + l.Addr().String()
+}
+
+// Collectors are the metrics of every process: of Go, of the process, and of the build.
+func Collectors() []prometheus.Collector {
+	version, golang := Version()
+	build := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "chronos_build_info", Help: "1, with the version of the build and of Go.", ConstLabels: prometheus.Labels{"version": version, "goversion": golang},
+	})
+	build.Set(1)
+	return []prometheus.Collector{collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), build}
 }
 
 // Version is the version of the build, and the version of Go.
