@@ -148,7 +148,7 @@ func claimBugs() []bug {
 		},
 		{
 			Name: "due-by-the-nodes-clock", What: "The time when a timer is due is taken from the node's clock, and not from the shard's clock.",
-			Edits: []edit{{"headOf", "redisstore/record", "return head, WholeMs(w.DueIn) - nth", `return appendStart(head, w.State.Version.Time().UnixMilli()+WholeMs(w.DueIn)-nth), ""`}},
+			Edits: []edit{{"headOf", "redisstore/record", "return head, WholeMs(w.DueIn) - int64(w.State.Seq)*interval", `return appendStart(head, w.State.Version.Time().UnixMilli()+WholeMs(w.DueIn)-int64(w.State.Seq)*interval), ""`}},
 			Hints: []hint{{Package: "redisstore", Run: "TestDueTimesAreOfTheShardsClock", Own: true}},
 		},
 	}
