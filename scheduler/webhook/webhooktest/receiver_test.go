@@ -79,12 +79,12 @@ func TestReceiverAnswersAsScripted(t *testing.T) {
 		got = append(got, client.Deliver(t.Context(), delivery(receiver.URL())))
 	}
 	want := []dispatch.Delivered{
-		{Reason: "status 503", RetryAfter: 7 * time.Second},
+		{Class: dispatch.Class5xx, Reason: "status 503", RetryAfter: 7 * time.Second},
 		{Reason: "connection closed before an answer"},
-		{Verdict: dispatch.VerdictGone, Reason: "status 410"},
-		{Reason: "status 302"},
-		{Verdict: dispatch.VerdictDelivered, Answer: "status 200"},
-		{Verdict: dispatch.VerdictDelivered, Answer: "status 200"},
+		{Verdict: dispatch.VerdictGone, Class: dispatch.Class4xx, Reason: "status 410"},
+		{Class: dispatch.Class3xx, Reason: "status 302"},
+		{Verdict: dispatch.VerdictDelivered, Class: dispatch.Class2xx, Answer: "status 200"},
+		{Verdict: dispatch.VerdictDelivered, Class: dispatch.Class2xx, Answer: "status 200"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("answers (-want +got):\n%s", diff)
