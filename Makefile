@@ -7,6 +7,7 @@ SHELL := bash
 
 MODULES      := . loadtest
 GOLANGCI     := go tool -modfile=$(CURDIR)/.ci/tools.mod golangci-lint
+PROMTOOL     := go tool -modfile=$(CURDIR)/.ci/tools.mod promtool
 GOVULNCHECK  := go tool -modfile=$(CURDIR)/.ci/tools.mod govulncheck
 TEST_FLAGS   ?= -timeout 8m $(if $(CI),-count=1)
 FUZZTIME     ?= 20s
@@ -81,7 +82,7 @@ campaigns: test-needs ## run the campaigns of faults on real processes in their 
 	go test $(TEST_FLAGS) -run '$(KAFKA)' $(BRIDGES)
 
 .PHONY: check
-check: fmt-check tidy-check vet lint test race campaigns ## all that a commit must pass, as .ci/run does: some 30 minutes
+check: fmt-check tidy-check vet lint alerts test race campaigns ## all that a commit must pass, as .ci/run does: some 30 minutes
 
 .PHONY: fmt-check
 fmt-check: ## fail if a file is not as gofmt writes it
@@ -99,6 +100,11 @@ vet: ## go vet
 .PHONY: lint
 lint: ## golangci-lint as .golangci.yaml says, the layers included
 	@$(call in-modules,$(GOLANGCI) run)
+
+.PHONY: alerts
+alerts: ## check and test the alert rules
+	@$(PROMTOOL) check rules deploy/prometheus/chronos.rules.yaml
+	@$(PROMTOOL) test rules deploy/prometheus/chronos.test.yaml
 
 .PHONY: fmt
 fmt: ## format the source
