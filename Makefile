@@ -18,7 +18,7 @@ PROCESSES := chronos/cmd/chronos/processtest
 BRIDGES   := chronos/cmd/chronos-bridge/bridgetest
 BROWSERS  := chronos/api/ui/uitest
 COPIES    := TestCopies/(shards-|shard-|links-|endpoints-|callbacks-)
-FAULTS    := TestDashboardOfACluster|TestLooksAmong|TestSlowRedis|TestStarved|TestAMachineThatBecomesBusy|TestHangingDestinations|TestARepeatedCreateIsCalledOnce|TestAFourthShardMovesItsShare|TestContendedWrites|TestAStalledWrite|TestSlowLinks|TestRacedWrites|TestResync|TestStoppedRedis
+FAULTS    := TestDashboardOfACluster|TestSentinelFailover|TestClusterFailover|TestLooksAmong|TestSlowRedis|TestStarved|TestAMachineThatBecomesBusy|TestHangingDestinations|TestARepeatedCreateIsCalledOnce|TestAFourthShardMovesItsShare|TestContendedWrites|TestAStalledWrite|TestSlowLinks|TestRacedWrites|TestResync|TestStoppedRedis
 KAFKA     := TestBridges/(bridges-|rebalances|store-stopped)|TestBrokerAway|TestRefused$$
 CAMPAIGNS := $(COPIES)|$(FAULTS)|$(KAFKA)
 

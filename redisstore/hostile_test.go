@@ -82,7 +82,7 @@ func settleDead(t *testing.T, s *Store, c store.Claimed) {
 
 // plantUnreadable puts unreadable records into partition 3, and a good record of another partition, and returns
 // their keys.
-func plantUnreadable(t *testing.T, s *Store, client *redis.Client) (keys []string) {
+func plantUnreadable(t *testing.T, s *Store, client redis.UniversalClient) (keys []string) {
 	t.Helper()
 	const good = `1L 0000000000000001 00000000001 000 00 02 0000000000002 +00000000000001 {"uri":"http://h/"}`
 	plant := func(key, record string) {

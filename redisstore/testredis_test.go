@@ -27,11 +27,13 @@ import (
 type testRedis struct {
 	network, address, url string
 
-	client *redis.Client
-	server *testkit.Process     // nil for a Redis in this process
-	mini   *miniredis.Miniredis // nil for a real Redis
-	ahead  *atomic.Int64        // of the wall clock, ns; nil for a clock that doesn't go by itself
-	moving sync.Mutex           // held while the clock is moved: the clock never goes back
+	client redis.UniversalClient
+	// connect makes the store's clients; nil for clients of network and address.
+	connect func(*redis.Options) redis.UniversalClient
+	server  *testkit.Process     // nil for a Redis in this process
+	mini    *miniredis.Miniredis // nil for a real Redis
+	ahead   *atomic.Int64        // of the wall clock, ns; nil for a clock that doesn't go by itself
+	moving  sync.Mutex           // held while the clock is moved: the clock never goes back
 }
 
 func newTestRedis(network, address, url string, mini *miniredis.Miniredis) *testRedis {
@@ -136,6 +138,9 @@ func openStore(t testing.TB, node, lane string, shards ...*testRedis) *Store {
 	for i, r := range shards {
 		r.bePatient(s.shards()[i])
 	}
+	if shards[0].connect != nil {
+		s.learn(t, shards...) // the store's own clients may not trust the authority of the test
+	}
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Errorf("close store: %v", err)
@@ -152,15 +157,30 @@ func (r *testRedis) bePatient(sh *shard.Shard) {
 	sh.Wait()
 	for _, client := range clientsOf(sh) {
 		_ = (*client).Close()
-		*client = redis.NewClient(&redis.Options{
+		options := &redis.Options{
 			Network: r.network, Addr: r.address, Protocol: 2, MaxRetries: -1, ContextTimeoutEnabled: true,
 			ReadTimeout: patience, WriteTimeout: patience, PoolTimeout: patience,
 			DisableIdentity: true, MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
-		})
+		}
+		if r.connect != nil {
+			*client = r.connect(options)
+			warm(*client)
+			continue
+		}
+		*client = redis.NewClient(options)
 		if r.ahead != nil {
 			(*client).AddHook(r)
 		}
 	}
+}
+
+// warm opens a connection to every instance, as a store does before the first call.
+func warm(client redis.UniversalClient) {
+	if cluster, is := client.(*redis.ClusterClient); is {
+		_ = cluster.ForEachMaster(context.Background(), func(ctx context.Context, one *redis.Client) error { return one.Ping(ctx).Err() }) // the calls of the test find the error, too
+		return
+	}
+	_ = client.Ping(context.Background())
 }
 
 func clientsOf(sh *shard.Shard) []*redis.UniversalClient {

@@ -17,6 +17,7 @@ import (
 
 	"chronos/api"
 	"chronos/api/tokens"
+	"chronos/cmd/internal/certificate"
 	"chronos/cmd/internal/environment"
 	"chronos/cmd/internal/localtoken"
 	"chronos/cmd/internal/operator"
@@ -46,19 +47,20 @@ func run(ctx context.Context, environ []string, logTo io.Writer) error {
 
 // worker is the process of a bridge. The worker owns all its fields and ends them in run.
 type worker struct {
-	id       string
-	log      *slog.Logger
-	awake    *awake.Clock
-	store    *redisstore.Store
-	bridge   *kafka.Bridge
-	engine   *scheduler.Scheduler
-	admin    *api.Admin
-	tokens   *tokens.Keeper    // nil without a file of tokens
-	local    *localtoken.Token // nil with a file of tokens
-	adminAt  net.Listener
-	limit    time.Duration // how long the publishing may go on at a stop
-	keepDead time.Duration // how long dead letters are kept
-	draining atomic.Bool
+	id          string
+	log         *slog.Logger
+	awake       *awake.Clock
+	store       *redisstore.Store
+	bridge      *kafka.Bridge
+	engine      *scheduler.Scheduler
+	admin       *api.Admin
+	tokens      *tokens.Keeper    // nil without a file of tokens
+	local       *localtoken.Token // nil with a file of tokens
+	adminAt     net.Listener
+	limit       time.Duration       // how long the publishing may go on at a stop
+	keepDead    time.Duration       // how long dead letters are kept
+	certificate *certificate.Keeper // nil for a listener without TLS
+	draining    atomic.Bool
 }
 
 // newWorker puts a bridge together and opens its listener. A newWorker that fails closes
@@ -75,6 +77,9 @@ func newWorker(ctx context.Context, cfg environment.Bridge, runtimeDir localtoke
 		if w.tokens, err = tokens.Open(tokens.KeeperConfig{Path: cfg.TokensFile, Log: log}); err != nil {
 			return nil, fmt.Errorf("CHRONOS_TOKENS_FILE: %w", err)
 		}
+	}
+	if w.certificate, err = certificate.Open(cfg.Files(), log); err != nil {
+		return nil, err
 	}
 	var lc net.ListenConfig
 	if w.adminAt, err = lc.Listen(ctx, "tcp", cfg.AdminListen); err != nil {
@@ -185,7 +190,8 @@ func (w *worker) run(ctx context.Context) error {
 	defer stopReading()
 	read, failed := make(chan error, 1), make(chan error, 1)
 	go func() { read <- w.bridge.Run(reading, w.engine) }()
-	go func() { failed <- w.admin.Serve(w.adminAt) }()
+	defer process.Beside(ctx, w.certificate.Run)()
+	go func() { failed <- w.admin.Serve(w.certificate.Wrap(w.adminAt)) }()
 	w.announce()
 
 	var err error
@@ -213,7 +219,7 @@ func (w *worker) run(ctx context.Context) error {
 }
 
 func (w *worker) announce() {
-	args := []any{"node", w.id, "admin", process.URLOf(w.adminAt)}
+	args := []any{"node", w.id, "admin", process.URLOf(w.certificate.Scheme(), w.adminAt)}
 	if w.local != nil {
 		args = append(args, "token_file", strings.Join(w.local.Files(), " "))
 	}

@@ -19,6 +19,7 @@ import (
 	"chronos/api"
 	"chronos/api/tokens"
 	"chronos/api/ui"
+	"chronos/cmd/internal/certificate"
 	"chronos/cmd/internal/environment"
 	"chronos/cmd/internal/localtoken"
 	"chronos/cmd/internal/operator"
@@ -56,24 +57,25 @@ func run(ctx context.Context, environ []string, logTo io.Writer) error {
 
 // node is one chronos process. The node owns all its fields and ends them in run.
 type node struct {
-	id        string
-	log       *slog.Logger
-	awake     *awake.Clock
-	backend   backend // nil if CHRONOS_REDIS names the shards
-	store     *redisstore.Store
-	client    *webhook.Client
-	engine    *scheduler.Scheduler
-	observer  *cluster.Observer
-	public    *api.Server
-	admin     *api.Admin
-	dashboard *ui.UI               // nil if there is none
-	tokens    *tokens.Keeper       // nil without a file of tokens
-	limits    *destinations.Keeper // nil without a file of destinations
-	local     *localtoken.Token    // nil with a file of tokens
-	keepDead  time.Duration        // how long dead letters are kept
-	listener  net.Listener         // of public
-	adminAt   net.Listener
-	draining  atomic.Bool
+	id          string
+	log         *slog.Logger
+	awake       *awake.Clock
+	backend     backend // nil if CHRONOS_REDIS names the shards
+	store       *redisstore.Store
+	client      *webhook.Client
+	engine      *scheduler.Scheduler
+	observer    *cluster.Observer
+	public      *api.Server
+	admin       *api.Admin
+	dashboard   *ui.UI               // nil if there is none
+	tokens      *tokens.Keeper       // nil without a file of tokens
+	limits      *destinations.Keeper // nil without a file of destinations
+	local       *localtoken.Token    // nil with a file of tokens
+	certificate *certificate.Keeper  // nil for listeners without TLS
+	keepDead    time.Duration        // how long dead letters are kept
+	listener    net.Listener         // of public
+	adminAt     net.Listener
+	draining    atomic.Bool
 }
 
 // newNode puts a node together and opens its listeners. A newNode that fails closes again
@@ -95,6 +97,9 @@ func newNode(ctx context.Context, cfg environment.Node, runtimeDir localtoken.Di
 		if n.tokens, err = tokens.Open(tokens.KeeperConfig{Path: cfg.TokensFile, Log: log}); err != nil {
 			return nil, fmt.Errorf("CHRONOS_TOKENS_FILE: %w", err)
 		}
+	}
+	if n.certificate, err = certificate.Open(cfg.Files(), log); err != nil {
+		return nil, err
 	}
 	if err := n.listen(ctx, cfg); err != nil {
 		return nil, err
@@ -251,8 +256,9 @@ func (n *node) run(ctx context.Context) error {
 	forgetAddresses := process.Beside(ctx, n.store.KeepAddresses)
 	stopObserving := process.Beside(ctx, n.observer.Run)
 	stopPruning := process.Beside(ctx, func(ctx context.Context) { n.store.PruneLetters(ctx, n.keepDead) })
-	go func() { failed <- n.public.Serve(n.listener) }()
-	go func() { failed <- n.admin.Serve(n.adminAt) }()
+	defer process.Beside(ctx, n.certificate.Run)()
+	go func() { failed <- n.public.Serve(n.certificate.Wrap(n.listener)) }()
+	go func() { failed <- n.admin.Serve(n.certificate.Wrap(n.adminAt)) }()
 	n.announce()
 
 	var err error
@@ -290,7 +296,8 @@ func (n *node) keepTokens(ctx context.Context) (stop func()) {
 }
 
 func (n *node) announce() {
-	args := []any{"node", n.id, "timers", process.URLOf(n.listener), "admin", process.URLOf(n.adminAt)}
+	public, admin := process.URLOf(n.certificate.Scheme(), n.listener), process.URLOf(n.certificate.Scheme(), n.adminAt)
+	args := []any{"node", n.id, "timers", public, "admin", admin}
 	if n.local != nil {
 		args = append(args, "token_file", strings.Join(n.local.Files(), " "))
 	}
@@ -302,7 +309,7 @@ func (n *node) announce() {
 		if n.local != nil {
 			page = n.dashboard.LoginLink(n.local.Reveal()) // logs in once, within 15 minutes
 		}
-		args = append(args, "dashboard", process.URLOf(n.adminAt)+page)
+		args = append(args, "dashboard", admin+page)
 	}
 	n.log.Info("node is up", args...)
 }

@@ -37,6 +37,7 @@ type Bridge struct {
 	Slots         int           `env:"CHRONOS_SLOTS,default=4096" min:"8" max:"1000000" about:"messages being published at once"`
 	Copies
 	Access
+	ListenerTLS
 	Log
 }
 
@@ -85,7 +86,7 @@ func (b *Bridge) contradictions(wrong map[string]bool) (faults []error) {
 	} else if b.Redis != "" && err != nil {
 		faults = append(faults, fmt.Errorf("CHRONOS_REDIS: %w", err))
 	}
-	faults = append(faults, b.misnamed()...)
+	faults = append(append(faults, b.misnamed()...), b.incomplete()...)
 	return append(faults, b.unguarded("CHRONOS_BRIDGE_ADMIN_LISTEN", b.AdminListen)...)
 }
 

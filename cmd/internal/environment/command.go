@@ -60,5 +60,9 @@ func AdminURLOf(environ []string, c Command) string {
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
 		host = "127.0.0.1"
 	}
-	return "http://" + net.JoinHostPort(host, port)
+	scheme := "http"
+	if env["CHRONOS_TLS_CERT_FILE"] != "" {
+		scheme = "https"
+	}
+	return scheme + "://" + net.JoinHostPort(host, port)
 }

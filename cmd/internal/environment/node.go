@@ -32,6 +32,7 @@ type Node struct {
 	WebhookSecrets   string        `env:"CHRONOS_WEBHOOK_SECRETS" secret:"true" about:"one or two secrets, whsec_ and base64, separated by a comma: callbacks are signed with each, as standardwebhooks.com says"`
 	UI               bool          `env:"CHRONOS_UI,default=true" oneof:"true false" about:"the dashboard under /ui/ of the admin listener; false turns the dashboard off"`
 	Access
+	ListenerTLS
 	Log
 }
 
@@ -66,6 +67,6 @@ func (n *Node) contradictions(map[string]bool) (faults []error) {
 	if _, err := webhook.ParseSecrets(n.WebhookSecrets); err != nil {
 		faults = append(faults, err)
 	}
-	faults = append(faults, n.misnamed()...)
+	faults = append(append(faults, n.misnamed()...), n.incomplete()...)
 	return append(faults, n.unguarded("CHRONOS_ADMIN_LISTEN", n.AdminListen)...)
 }

@@ -1,11 +1,14 @@
 package environment
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"regexp"
 	"time"
+
+	"chronos/cmd/internal/certificate"
 )
 
 // Copies say how the copies of timers are kept.
@@ -49,6 +52,29 @@ func isLoopback(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	ip := net.ParseIP(host)
 	return err == nil && (host == "localhost" || ip != nil && ip.IsLoopback())
+}
+
+// ListenerTLS are the files of the listeners' TLS.
+type ListenerTLS struct {
+	TLSCertFile     string `env:"CHRONOS_TLS_CERT_FILE" about:"PEM file of the listeners' certificate and its chain; read again within 5 s of a change; unset for listeners without TLS"`
+	TLSKeyFile      string `env:"CHRONOS_TLS_KEY_FILE" about:"PEM file of the key to CHRONOS_TLS_CERT_FILE"`
+	TLSClientCAFile string `env:"CHRONOS_TLS_CLIENT_CA_FILE" about:"PEM file of authorities: clients of the listeners need a certificate of one of the authorities; unset asks clients for none"`
+}
+
+// Files are the files, as package certificate reads the files.
+func (t ListenerTLS) Files() certificate.Files {
+	return certificate.Files{Cert: t.TLSCertFile, Key: t.TLSKeyFile, ClientCA: t.TLSClientCAFile}
+}
+
+// incomplete are the faults of TLS files that don't go together.
+func (t ListenerTLS) incomplete() (faults []error) {
+	if (t.TLSCertFile == "") != (t.TLSKeyFile == "") {
+		faults = append(faults, errors.New("CHRONOS_TLS_CERT_FILE and CHRONOS_TLS_KEY_FILE go together; set both, or none for listeners without TLS"))
+	}
+	if t.TLSClientCAFile != "" && t.TLSCertFile == "" {
+		faults = append(faults, errors.New("CHRONOS_TLS_CLIENT_CA_FILE needs CHRONOS_TLS_CERT_FILE and CHRONOS_TLS_KEY_FILE"))
+	}
+	return faults
 }
 
 // Log says which lines are logged, and in which format.

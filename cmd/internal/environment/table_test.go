@@ -15,7 +15,7 @@ func TestTableOf(t *testing.T) {
 		want  []string
 	}{
 		"node": {TableOf[Node](), []string{
-			"| `CHRONOS_HOLD`              | `3.5s`           | longest a node keeps a timer it is firing before others take it over; a duration from 3s to 1m, such as 3.5s |",
+			"| `CHRONOS_HOLD`               | `3.5s`           | longest a node keeps a timer it is firing before others take it over; a duration from 3s to 1m, such as 3.5s |",
 		}},
 		"bridge": {TableOf[Bridge](), []string{
 			"| `CHRONOS_KAFKA_INPUT`         | required         | topic that messages come from |",

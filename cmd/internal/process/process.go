@@ -78,13 +78,13 @@ func Beside(ctx context.Context, work func(context.Context)) (stop func()) {
 	return func() { cancel(); <-done }
 }
 
-// URLOf is the URL under which this machine reaches a listener.
-func URLOf(l net.Listener) string {
+// URLOf is the URL of a scheme under which this machine reaches a listener.
+func URLOf(scheme string, l net.Listener) string {
 	host, port, err := net.SplitHostPort(l.Addr().String())
 	if ip := net.ParseIP(host); err == nil && ip != nil && ip.IsUnspecified() {
-		return "http://localhost:" + port
+		return scheme + "://localhost:" + port
 	}
-	return "http://" + l.Addr().String()
+	return scheme + "://" + l.Addr().String()
 }
 
 // Collectors are the metrics of every process: of Go, of the process, and of the build.

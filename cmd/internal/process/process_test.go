@@ -81,7 +81,7 @@ func TestURLOf(t *testing.T) {
 	for ip, want := range map[string]string{
 		"0.0.0.0": "http://localhost:7253", "::": "http://localhost:7253", "127.0.0.1": "http://127.0.0.1:7253", "fd00::1": "http://[fd00::1]:7253",
 	} {
-		if got := URLOf(&listener{at: net.TCPAddr{IP: net.ParseIP(ip), Port: 7253}}); got != want {
+		if got := URLOf("http", &listener{at: net.TCPAddr{IP: net.ParseIP(ip), Port: 7253}}); got != want {
 			t.Errorf("%s: %s, want %s", ip, got, want)
 		}
 	}

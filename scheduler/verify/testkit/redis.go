@@ -2,6 +2,7 @@ package testkit
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -24,6 +25,7 @@ type Redis struct {
 
 	t   testing.TB
 	env []string
+	tls *tls.Config // of Admin; nil for none
 }
 
 // NewRedis is a redis-server with an append-only file, not started yet. If args name an argument
@@ -62,7 +64,7 @@ func StartVolatileRedis(t testing.TB, env ...string) *Redis {
 
 func (r *Redis) withAdmin() *Redis {
 	r.Admin = redis.NewClient(&redis.Options{
-		Network: r.Network, Addr: r.Address, DisableIdentity: true, Protocol: 2, ContextTimeoutEnabled: true,
+		Network: r.Network, Addr: r.Address, DisableIdentity: true, Protocol: 2, ContextTimeoutEnabled: true, TLSConfig: r.tls,
 	})
 	r.t.Cleanup(func() { _ = r.Admin.Close() })
 	return r
