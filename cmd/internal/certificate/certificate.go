@@ -72,6 +72,7 @@ func (k *Keeper) read() (sum [sha256.Size]byte, config *tls.Config, err error) {
 	config = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}
 	if k.files.ClientCA != "" {
 		config.ClientCAs, config.ClientAuth = x509.NewCertPool(), tls.RequireAndVerifyClientCert
+		config.SessionTicketsDisabled = true // a ticket may be of a client whose authority has gone since
 		if !config.ClientCAs.AppendCertsFromPEM(authorities.Text) {
 			return sum, nil, errors.New("the file of authorities of clients has no certificate")
 		}
@@ -79,17 +80,14 @@ func (k *Keeper) read() (sum [sha256.Size]byte, config *tls.Config, err error) {
 	return sum, config, nil
 }
 
-// lookInterval is the time between two looks at the files. A change counts after two looks with the same result: a
-// certificate and its key are replaced one after the other.
-const lookInterval = 2 * time.Second
-
-// Run takes over changed files until ctx ends. Files that don't go together are logged, and the configuration before
+// Run takes over changed files until ctx ends. A change counts after two looks with the same result, since a certificate
+// and its key are replaced one after the other. Files that don't go together are logged, and the configuration before
 // stays in force.
 func (k *Keeper) Run(ctx context.Context) {
 	if k == nil {
 		return
 	}
-	ticker := time.NewTicker(lookInterval)
+	ticker := time.NewTicker(operatorfile.LookInterval)
 	defer ticker.Stop()
 	for {
 		select {
