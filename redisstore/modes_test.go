@@ -3,6 +3,7 @@ package redisstore
 import (
 	"crypto/tls"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -41,7 +42,7 @@ func TestContractCluster(t *testing.T) {
 	}
 	connect := func(o *redis.Options) redis.UniversalClient {
 		return redis.NewClusterClient(&redis.ClusterOptions{
-			Addrs: addresses, Protocol: o.Protocol, MaxRedirects: -1, MaxRetries: o.MaxRetries, ContextTimeoutEnabled: true, DisableIdentity: true,
+			Addrs: slices.Clone(addresses), Protocol: o.Protocol, MaxRedirects: -1, MaxRetries: o.MaxRetries, ContextTimeoutEnabled: true, DisableIdentity: true,
 			ReadTimeout: o.ReadTimeout, WriteTimeout: o.WriteTimeout, PoolTimeout: o.PoolTimeout, MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 		})
 	}

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -236,6 +237,8 @@ func clusterConnector(raw string) (Connector, error) {
 	all := &lines{}
 	return func(poolSize int, meet Meeting, clock *awake.Clock) redis.UniversalClient {
 		o := *options
+		// A client appends the addresses that it learns, so each needs a slice of its own.
+		o.Addrs = slices.Clone(o.Addrs)
 		o.PoolSize, o.OnConnect, o.Dialer = poolSize, meet, patientDial(clock, all, o.Dialer, o.TLSConfig)
 		return redis.NewClusterClient(&o)
 	}, nil

@@ -176,6 +176,28 @@ func TestConnectionsAreBounded(t *testing.T) {
 	}
 }
 
+// TestClusterAddressesAreApart: a cluster's client appends addresses to its list, so no two clients may share one.
+func TestClusterAddressesAreApart(t *testing.T) {
+	connect, err := NewConnector("redis+cluster://h1:1?addr=h2:2&addr=h3:3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lists [2][]string
+	for i := range lists {
+		client, ok := connect(1, nil, awake.Always()).(*redis.ClusterClient)
+		if !ok {
+			t.Fatal("not a cluster's client")
+		}
+		defer func() { _ = client.Close() }()
+		lists[i] = client.Options().Addrs
+	}
+	want := []string{"h1:1", "h2:2", "h3:3"}
+	lists[0][0] = "changed"
+	if diff := cmp.Diff(want, lists[1]); diff != "" {
+		t.Errorf("addresses of a client after a change of another's (-want +got):\n%s", diff)
+	}
+}
+
 // TestDial: a shard's own Dial makes the shard's connections, with the usual bounds, in the time that connecting may
 // take.
 func TestDial(t *testing.T) {
