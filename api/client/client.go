@@ -1,6 +1,7 @@
 package client
 
 import (
+	"crypto/tls"
 	"errors"
 	"net/http"
 	"net/url"
@@ -25,6 +26,7 @@ type Client struct {
 	base      string // without a slash at its end
 	token     string
 	http      *http.Client
+	tls       *tls.Config
 	own       bool // http was made here
 	tries     int
 	timeout   time.Duration
@@ -60,12 +62,12 @@ func New(baseURL string, options ...Option) (*Client, error) {
 		}
 	}
 	if c.http == nil {
-		c.http, c.own = newHTTPClient(), true
+		c.http, c.own = newHTTPClient(c.tls), true
 	}
 	return c, nil
 }
 
-func newHTTPClient() *http.Client {
+func newHTTPClient(secured *tls.Config) *http.Client {
 	const perHost = 64 // idle connections; net/http keeps 2
 	transport := &http.Transport{
 		Proxy:               http.ProxyFromEnvironment,
@@ -73,6 +75,7 @@ func newHTTPClient() *http.Client {
 		MaxIdleConnsPerHost: perHost,
 		IdleConnTimeout:     30 * time.Second, // a node closes idle connections after 60 s
 		ForceAttemptHTTP2:   true,
+		TLSClientConfig:     secured,
 	}
 	return &http.Client{
 		Transport: transport,
@@ -101,7 +104,16 @@ func WithToken(token string) Option {
 	}
 }
 
-// WithHTTPClient sends requests through client, for example with a TLS configuration. The client
+// WithTLS connects to https URLs with a configuration, for example to trust an authority of your own or to show a
+// certificate; nil is Go's default. WithTLS has no effect beside WithHTTPClient.
+func WithTLS(config *tls.Config) Option {
+	return func(c *Client) error {
+		c.tls = config
+		return nil
+	}
+}
+
+// WithHTTPClient sends requests through client, for example with a proxy. The client
 // should follow no redirects. The caller remains responsible for closing the client.
 func WithHTTPClient(client *http.Client) Option {
 	return func(c *Client) error {

@@ -188,7 +188,7 @@ func TestClusterAddressesAreApart(t *testing.T) {
 		if !ok {
 			t.Fatal("not a cluster's client")
 		}
-		defer func() { _ = client.Close() }()
+		t.Cleanup(func() { _ = client.Close() })
 		lists[i] = client.Options().Addrs
 	}
 	want := []string{"h1:1", "h2:2", "h3:3"}

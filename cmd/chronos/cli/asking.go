@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"net"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"chronos/api/client"
+	"chronos/cmd/internal/certificate"
 	"chronos/cmd/internal/environment"
 	"chronos/cmd/internal/localtoken"
 )
@@ -56,9 +58,9 @@ func (at *listener) patience() time.Duration {
 }
 
 // settings are the environment's, with the flags in place of what the flags name.
-func (at *listener) settings(environ []string) (environment.Command, error) {
+func (at *listener) settings(environ []string) (settings, error) {
 	if at.given() && at.timeout <= 0 {
-		return environment.Command{}, usagef("--timeout is not positive")
+		return settings{}, usagef("--timeout is not positive")
 	}
 	for name, value := range map[string]string{"CHRONOS_URL": at.url, "CHRONOS_ADMIN_URL": at.adminURL} {
 		if value != "" {
@@ -66,13 +68,25 @@ func (at *listener) settings(environ []string) (environment.Command, error) {
 		}
 	}
 	config, err := environment.LoadCommand(environ)
+	ownCert := ""
 	if at.ofNode {
-		config.AdminURL = environment.AdminURLOf(environ, config)
+		config.AdminURL, ownCert = environment.OwnListener(environ, config)
 	}
 	if err != nil {
-		return environment.Command{}, &failure{Misused, err}
+		return settings{}, &failure{Misused, err}
 	}
-	return config, nil
+	secured, err := certificate.Client(config.CertFile, config.KeyFile, ownCert)
+	if err != nil {
+		return settings{}, &failure{Misused, err}
+	}
+	return settings{config, secured}, nil
+}
+
+// settings are what a command needs to ask.
+type settings struct {
+	environment.Command
+
+	tls *tls.Config
 }
 
 // public makes a client for the public listener.
@@ -81,7 +95,7 @@ func (c *CLI) public(at *listener) (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	options := []client.Option{client.WithTimeout(at.patience()), client.WithMaxAnswer(longestAnswer)}
+	options := []client.Option{client.WithTimeout(at.patience()), client.WithMaxAnswer(longestAnswer), client.WithTLS(config.tls)}
 	if config.Token != "" {
 		options = append(options, client.WithToken(config.Token))
 	}
@@ -105,7 +119,7 @@ func (c *CLI) admin(at *listener) (*admin, error) {
 	if err != nil {
 		return nil, err
 	}
-	options := []client.Option{client.WithTimeout(at.patience()), client.WithMaxAnswer(longestAnswer)}
+	options := []client.Option{client.WithTimeout(at.patience()), client.WithMaxAnswer(longestAnswer), client.WithTLS(config.tls)}
 	advice := "set CHRONOS_TOKEN to a token of this listener, or unset CHRONOS_TOKEN to use the token that the process made"
 	switch {
 	case config.Token != "":
@@ -113,7 +127,7 @@ func (c *CLI) admin(at *listener) (*admin, error) {
 	default:
 		var found localtoken.Found
 		if found, advice = localToken(c.Environ, config.AdminURL); found.Token != "" {
-			options = append(options, client.WithToken(found.Token), client.WithHTTPClient(onlyTo(found.Address)))
+			options = append(options, client.WithToken(found.Token), client.WithHTTPClient(onlyTo(found.Address, config.tls)))
 		}
 	}
 	made, err := client.NewAdmin(config.AdminURL, options...)
@@ -125,9 +139,9 @@ func (c *CLI) admin(at *listener) (*admin, error) {
 
 // onlyTo connects to the address without a proxy, whatever host a URL names, and follows no redirect: the
 // token is for the process at the address alone.
-func onlyTo(address string) *http.Client {
+func onlyTo(address string, secured *tls.Config) *http.Client {
 	return &http.Client{
-		Transport: &http.Transport{DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+		Transport: &http.Transport{TLSClientConfig: secured, DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, network, address)
 		}},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },

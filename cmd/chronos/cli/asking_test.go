@@ -23,7 +23,7 @@ func TestAFoundTokenGoesToItsListenerAlone(t *testing.T) {
 	}))
 	defer proxy.Close()
 	t.Setenv("HTTP_PROXY", proxy.URL)
-	admin, err := client.NewAdmin("http://elsewhere.test:7254", client.WithToken("secret"), client.WithHTTPClient(onlyTo(listener.Listener.Addr().String())))
+	admin, err := client.NewAdmin("http://elsewhere.test:7254", client.WithToken("secret"), client.WithHTTPClient(onlyTo(listener.Listener.Addr().String(), nil)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -32,6 +32,7 @@ const documentHead = `# Command line
 | ` + "`CHRONOS_URL`" + ` | public listener of a node; ` + "`--url`" + ` names another |
 | ` + "`CHRONOS_ADMIN_URL`" + ` | admin listener of a node or bridge; ` + "`--admin-url`" + ` names another |
 | ` + "`CHRONOS_TOKEN`" + ` | token for both listeners; unset, the admin listener gets the token that a node or bridge of the same user made |
+| ` + "`CHRONOS_CLIENT_CERT_FILE`, `CHRONOS_CLIENT_KEY_FILE`" + ` | PEM files of the certificate that a command shows to [listeners that ask for one](security.md#tls) |
 | ` + "`NO_COLOR`" + ` | set to anything, alarms are not red |
 
 With ` + "`--json`" + ` a command prints JSON with the members of the [admin listener](admin-api.md), on one line; a list of timers has one timer a line. Tables show ` + "`?`" + ` for

@@ -5,6 +5,8 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -114,5 +116,32 @@ func TestTLSOfClients(t *testing.T) {
 	}
 	if err := get(authority.Certificate); err == nil {
 		t.Error("a client with a certificate of another authority was served")
+	}
+
+	const done, misused, unreachable = 0, 2, 3
+	admin := strings.TrimPrefix(node.admin, "https://")
+	pair := []string{"CHRONOS_CLIENT_CERT_FILE=" + clients.CertFile, "CHRONOS_CLIENT_KEY_FILE=" + clients.KeyFile}
+	asking := []string{"CHRONOS_ADMIN_URL=" + node.admin, "CHRONOS_URL=" + node.url, "SSL_CERT_FILE=" + authority.CAFile}
+	inImage := []string{"CHRONOS_ADMIN_LISTEN=" + admin, "CHRONOS_TLS_CERT_FILE=" + authority.CertFile}
+	stranger := []string{"CHRONOS_ADMIN_LISTEN=" + admin, "CHRONOS_TLS_CERT_FILE=" + clients.CertFile}
+	for name, c := range map[string]struct {
+		env    []string
+		args   string
+		status int
+	}{
+		"admin listener":                   {slices.Concat(asking, pair), "status", done},
+		"public listener":                  {slices.Concat(asking, pair), "timer create --in 1h --to http://127.0.0.1:9/", done},
+		"without a certificate":            {asking, "status", unreachable},
+		"a certificate without its key":    {slices.Concat(asking, pair[:1]), "status", misused},
+		"of an authority nobody trusts":    {slices.Concat(asking[:2], pair), "status", unreachable},
+		"health in the node's environment": {slices.Concat(inImage, pair), "healthcheck", done},
+		"health of another process":        {slices.Concat(stranger, pair), "healthcheck", unreachable},
+	} {
+		command := exec.CommandContext(t.Context(), binary, strings.Fields(c.args)...)
+		command.Env = slices.Concat(c.env, []string{"PATH=" + os.Getenv("PATH")})
+		out, err := command.CombinedOutput()
+		if status := command.ProcessState.ExitCode(); status != c.status {
+			t.Errorf("%s: exit status %d, want %d: %v: %s", name, status, c.status, err, out)
+		}
 	}
 }

@@ -21,9 +21,9 @@ import (
 type Files struct{ Cert, Key, ClientCA string }
 
 const (
-	certFile operatorfile.Kind = "certificate file"
-	keyFile  operatorfile.Kind = "key file"
-	caFile   operatorfile.Kind = "file of authorities of clients"
+	certOf operatorfile.Kind = "certificate file"
+	keyOf  operatorfile.Kind = "key file"
+	caOf   operatorfile.Kind = "file of authorities of clients"
 )
 
 // Keeper keeps the configuration of TLS up to date. The methods are safe for concurrent use. A nil Keeper stands for
@@ -53,21 +53,21 @@ func Open(files Files, log *slog.Logger) (*Keeper, error) {
 
 // read reads the files, and returns a sum of all that was found.
 func (k *Keeper) read() (sum [sha256.Size]byte, config *tls.Config, err error) {
-	cert, certErr := certFile.Read(k.files.Cert)
-	key, keyErr := keyFile.Read(k.files.Key)
+	cert, certErr := certOf.Read(k.files.Cert)
+	key, keyErr := keyOf.Read(k.files.Key)
 	var authorities operatorfile.Content
 	var caErr error
 	if k.files.ClientCA != "" {
-		authorities, caErr = caFile.Read(k.files.ClientCA)
+		authorities, caErr = caOf.Read(k.files.ClientCA)
 	}
 	err = errors.Join(certErr, keyErr, caErr)
 	sum = sha256.Sum256(fmt.Appendf(nil, "%d %s %d %s %s %v", len(cert.Text), cert.Text, len(key.Text), key.Text, authorities.Text, err))
 	if err != nil {
 		return sum, nil, err
 	}
-	pair, err := tls.X509KeyPair(cert.Text, key.Text)
+	pair, err := pairOf(cert, key)
 	if err != nil {
-		return sum, nil, errors.New("the certificate and the key don't go together, or are no PEM") // the error of tls may quote a file
+		return sum, nil, err
 	}
 	config = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}
 	if k.files.ClientCA != "" {
@@ -78,6 +78,23 @@ func (k *Keeper) read() (sum [sha256.Size]byte, config *tls.Config, err error) {
 		}
 	}
 	return sum, config, nil
+}
+
+func readPair(certFile, keyFile string) (tls.Certificate, error) {
+	cert, certErr := certOf.Read(certFile)
+	key, keyErr := keyOf.Read(keyFile)
+	if err := errors.Join(certErr, keyErr); err != nil {
+		return tls.Certificate{}, err
+	}
+	return pairOf(cert, key)
+}
+
+func pairOf(cert, key operatorfile.Content) (tls.Certificate, error) {
+	pair, err := tls.X509KeyPair(cert.Text, key.Text)
+	if err != nil {
+		return pair, errors.New("the certificate and the key don't go together, or are no PEM") // the error of tls may quote a file
+	}
+	return pair, nil
 }
 
 // Run takes over changed files until ctx ends. A change counts after two looks with the same result, since a certificate

@@ -1,6 +1,8 @@
 package environment
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"net"
 	"net/url"
@@ -18,6 +20,8 @@ type Command struct {
 	URL      string `env:"CHRONOS_URL,default=http://127.0.0.1:7253" want:"http://host:port of a public listener" about:"public listener of the node that is asked"`
 	AdminURL string `env:"CHRONOS_ADMIN_URL,default=http://127.0.0.1:7254" want:"http://host:port of an admin listener" about:"admin listener of the node or bridge that is asked"`
 	Token    string `env:"CHRONOS_TOKEN" secret:"true" about:"token that the listener wants; unset takes the token that a node or bridge of this user made"`
+	CertFile string `env:"CHRONOS_CLIENT_CERT_FILE" about:"PEM file of the certificate that the command shows, for listeners with CHRONOS_TLS_CLIENT_CA_FILE"`
+	KeyFile  string `env:"CHRONOS_CLIENT_KEY_FILE" about:"PEM file of the key to CHRONOS_CLIENT_CERT_FILE"`
 }
 
 // LoadCommand reads a command's configuration from environ, in the form of os.Environ. The
@@ -32,6 +36,9 @@ func LoadCommand(environ []string) (Command, error) {
 }
 
 func (c *Command) contradictions(wrong map[string]bool) (faults []error) {
+	if (c.CertFile == "") != (c.KeyFile == "") {
+		faults = append(faults, errors.New("CHRONOS_CLIENT_CERT_FILE and CHRONOS_CLIENT_KEY_FILE go together; set both, or none for a command without a certificate"))
+	}
 	for _, l := range []struct{ variable, value, kind, example string }{
 		{"CHRONOS_URL", c.URL, "a public", DefaultURL}, {"CHRONOS_ADMIN_URL", c.AdminURL, "an admin", DefaultAdminURL},
 	} {
@@ -49,20 +56,20 @@ func (c *Command) contradictions(wrong map[string]bool) (faults []error) {
 	return faults
 }
 
-// AdminURLOf is the URL of the admin listener that a command asks. If the environment is that of a node, and
-// names no URL, the listener is the node's own.
-func AdminURLOf(environ []string, c Command) string {
+// OwnListener is the admin listener that a command asks. If the environment is that of a node, and names no URL, the
+// listener is the node's own. With TLS the listener then has the certificate in certFile.
+func OwnListener(environ []string, c Command) (adminURL, certFile string) {
 	env := chronosVariables(environ)
-	host, port, err := net.SplitHostPort(env["CHRONOS_ADMIN_LISTEN"])
+	host, port, err := net.SplitHostPort(cmp.Or(env["CHRONOS_ADMIN_LISTEN"], strings.TrimPrefix(DefaultAdminURL, "http://")))
 	if env["CHRONOS_ADMIN_URL"] != "" || err != nil {
-		return c.AdminURL
+		return c.AdminURL, ""
 	}
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
 		host = "127.0.0.1"
 	}
 	scheme := "http"
-	if env["CHRONOS_TLS_CERT_FILE"] != "" {
+	if certFile = env["CHRONOS_TLS_CERT_FILE"]; certFile != "" {
 		scheme = "https"
 	}
-	return scheme + "://" + net.JoinHostPort(host, port)
+	return scheme + "://" + net.JoinHostPort(host, port), certFile
 }

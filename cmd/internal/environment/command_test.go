@@ -31,6 +31,7 @@ func TestCommandFaults(t *testing.T) {
 		"CHRONOS_URL=node-1:7253":               "such as http://127.0.0.1:7253",
 		"CHRONOS_ADMIN_URL=http://n:7254?a=b":   "such as http://127.0.0.1:7254",
 		"CHRONOS_ADMIN_URL=http://a:hush@n:254": "set CHRONOS_TOKEN",
+		"CHRONOS_CLIENT_CERT_FILE=/tls.crt":     "CHRONOS_CLIENT_KEY_FILE go together",
 		"CHRONOS_ADMIN_URI=http://n:7254":       "CHRONOS_ADMIN_URI: no such variable; did you mean CHRONOS_ADMIN_URL?",
 	} {
 		_, err := LoadCommand([]string{entry})
