@@ -11,14 +11,15 @@ import (
 )
 
 // Lookup reads the newest copy of a timer. Errors: ErrNotFound, if no shard has a live copy;
-// ErrUnavailable, if no copy was found and some shard did not answer, or this node doesn't know
-// where timers belong.
+// ErrUnavailable, if no copy was found and some shard did not answer, if no live copy was found and only a later chronos can read
+// some copy, or this node doesn't know where timers belong.
 func (k *Keeper) Lookup(ctx context.Context, id timer.ID) (store.ReadResult, error) {
 	if err := k.store.Writable(); err != nil {
 		return store.ReadResult{}, err
 	}
 	c := k.ask(ctx, id)
-	if c.newest == nil {
+	// A tombstone says nothing of a timer in a later format: the DELETE may have reached no owner.
+	if c.newest == nil || c.newest.Record.State.Ended && c.later() {
 		if err := c.unanswered(); err != nil {
 			return store.ReadResult{}, err
 		}
