@@ -50,6 +50,7 @@ type member struct {
 	name     string
 	process  int     // number of processes so far
 	serving  bool    // gets requests
+	build    string  // of the next process
 	links    []*link // to the shards, if any
 	shardURL string  // of all shards
 }
@@ -65,7 +66,7 @@ func newCluster(t *testing.T, j *journal, scenario *scenario) *cluster {
 		c.startShard(s)
 	}
 	for i := range cmp.Or(scenario.nodes, 2) {
-		m := &member{name: "n" + strconv.Itoa(i+1)}
+		m := &member{name: "n" + strconv.Itoa(i+1), build: cmp.Or(scenario.before, binary)}
 		for _, s := range c.shards {
 			url := s.URL
 			if scenario.proxied {
@@ -102,7 +103,7 @@ func (c *cluster) startShard(s *shardProcess) {
 
 func (c *cluster) startNode(m *member) {
 	c.t.Helper()
-	n := startNode(c.t, m.shardURL)
+	n := startBuild(c.t, m.build, m.shardURL)
 	c.mu.Lock()
 	m.nodeProcess, m.serving = n, true
 	m.process++
@@ -127,13 +128,14 @@ func (c *cluster) withdraw(m *member) {
 	m.serving = false
 }
 
-// pick draws a node for a request.
-func (c *cluster) pick(r *rand.Rand) (name, url string) {
+// pick draws a node for a request: of all nodes, or of the upgraded nodes alone. Without such a node the request
+// goes to a node that is away.
+func (c *cluster) pick(r *rand.Rand, upgraded bool) (name, url string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	first := r.IntN(len(c.nodes))
 	for i := range c.nodes {
-		if m := c.nodes[(first+i)%len(c.nodes)]; m.serving {
+		if m := c.nodes[(first+i)%len(c.nodes)]; m.serving && (!upgraded || m.build == binary) {
 			return m.name, m.url
 		}
 	}
@@ -178,11 +180,16 @@ func (c *cluster) stopShard(s *shardProcess) (back func()) {
 // replace ends a node in good order and starts a successor. A replacement is no fault.
 func (c *cluster) replace(m *member) {
 	c.t.Helper()
+	c.stopNode(m)
+	c.startNode(m)
+}
+
+func (c *cluster) stopNode(m *member) {
+	c.t.Helper()
 	c.withdraw(m)
 	if err := m.Stop(20 * time.Second); err != nil {
 		c.t.Errorf("node %s ended with %v", m.name, err)
 	}
-	c.startNode(m)
 }
 
 // killNode ends a node at once; back starts a successor.

@@ -16,6 +16,7 @@ import (
 	"chronos/scheduler/awake"
 	"chronos/scheduler/verify/history"
 	"chronos/scheduler/verify/testkit"
+	"chronos/scheduler/webhook/webhooktest"
 )
 
 // mix is the composition of the load; shares are shares of all timers.
@@ -23,6 +24,7 @@ type mix struct {
 	rate                         int // timers a second
 	recurring, deletes, replaces float64
 	gets                         float64
+	members                      float64       // shares of timers of the second format, while load.members is set
 	longest                      time.Duration // interval of a one-shot timer
 	longestRecurring             time.Duration // interval of a recurring timer
 }
@@ -48,6 +50,7 @@ type load struct {
 	seed     uint64
 
 	wg      sync.WaitGroup
+	members atomic.Bool // some node is upgraded, and reads the second format
 	writes  atomic.Int64
 	lastDue atomic.Int64 // ns of the journal: all requested pops are due by then
 }
@@ -88,7 +91,7 @@ func (l *load) timer(ctx context.Context, r *rand.Rand) {
 	if r.Float64() < ownKeys {
 		kind, key = history.Replace, "own"+asked.URL[strings.LastIndexByte(asked.URL, '/')+1:]
 	}
-	made := l.send(kind, key, asked, r)
+	made := l.send(kind, key, asked, r, needsUpgrade(asked))
 	if made.Outcome != history.OK {
 		return
 	}
@@ -108,23 +111,33 @@ func (l *load) timer(ctx context.Context, r *rand.Rand) {
 	if !awake.Sleep(ctx, time.Duration(r.Float64()*1.02*float64(span))) {
 		return
 	}
-	id := made.Answer.ID
+	id, upgraded := made.Answer.ID, needsUpgrade(asked)
 	switch what {
 	case history.Replace:
-		if put := l.send(history.Replace, id, l.draw(r), r); put.Outcome == history.OK {
+		next := l.draw(r)
+		upgraded = upgraded || needsUpgrade(next)
+		if put := l.send(history.Replace, id, next, r, upgraded); put.Outcome == history.OK {
 			id = put.Answer.ID
 		}
 	default:
-		l.send(what, id, nil, r)
+		l.send(what, id, nil, r, upgraded)
 	}
 	if what != history.Get && r.Float64() < 0.3 {
-		l.send(history.Get, id, nil, r)
+		l.send(history.Get, id, nil, r, upgraded)
 	}
+}
+
+// needsUpgrade reports whether a timer has members that only upgraded nodes know.
+func needsUpgrade(asked *history.Asked) bool {
+	return strings.HasSuffix(asked.URL, webhooktest.PutSuffix)
 }
 
 // draw is a random timer with its own URL and body.
 func (l *load) draw(r *rand.Rand) *history.Asked {
 	n := strconv.FormatInt(l.writes.Add(1), 10)
+	if l.members.Load() && r.Float64() < l.mix.members {
+		n += webhooktest.PutSuffix
+	}
 	asked := &history.Asked{URL: l.receiver + "/" + n, BodyHash: history.HashOf("body of " + n), Pops: 1}
 	from, to := shortest, l.mix.longest
 	if r.Float64() < l.mix.recurring {
@@ -139,17 +152,20 @@ func (l *load) draw(r *rand.Rand) *history.Asked {
 
 func bodyOf(asked *history.Asked) string {
 	n := asked.URL[strings.LastIndex(asked.URL, "/")+1:]
-	repeat := ""
+	repeat, members := "", ""
 	if asked.RepeatForMs > 0 {
 		repeat = fmt.Sprintf(`,"repeat-for":%.3f`, float64(asked.RepeatForMs)/1000)
 	}
-	return fmt.Sprintf(`{"timing":{"interval":%.3f%s},"callback":{"http":{"uri":%q,"opaque":%q}}}`,
-		float64(asked.IntervalMs)/1000, repeat, asked.URL, "body of "+n)
+	if needsUpgrade(asked) {
+		members = fmt.Sprintf(`,"method":%q,"headers":{%q:%q}`, http.MethodPut, webhooktest.AskedHeader, webhooktest.PutSuffix)
+	}
+	return fmt.Sprintf(`{"timing":{"interval":%.3f%s},"callback":{"http":{"uri":%q,"opaque":%q%s}}}`,
+		float64(asked.IntervalMs)/1000, repeat, asked.URL, "body of "+n, members)
 }
 
-// send makes a request to a random node, and records the request.
-func (l *load) send(kind history.Kind, id string, asked *history.Asked, r *rand.Rand) history.Operation {
-	node, url := l.cluster.pick(r)
+// send makes a request to a random node, of all or of the upgraded nodes, and records the request.
+func (l *load) send(kind history.Kind, id string, asked *history.Asked, r *rand.Rand, upgraded bool) history.Operation {
+	node, url := l.cluster.pick(r, upgraded)
 	method, body := map[history.Kind]string{
 		history.Create: http.MethodPost, history.Replace: http.MethodPut, history.Delete: http.MethodDelete, history.Get: http.MethodGet,
 	}[kind], ""

@@ -42,6 +42,7 @@ type rig struct {
 	slowBy                      time.Duration             // how late
 	rank                        func(key string) []string // of shards
 	moved                       bool                      // the topology changed, and the owners of timers with it
+	turns                       []time.Duration           // when a node had become a node of the other build
 }
 
 func newRig(t *testing.T, s *scenario, p plan) *rig {
@@ -67,6 +68,9 @@ func newRig(t *testing.T, s *scenario, p plan) *rig {
 		s.mix(&m)
 	}
 	r.load = &load{t: t, mix: m, cluster: r.cluster, journal: j, receiver: url, http: newAPI(t).client, seed: seed}
+	if s.before != "" { // the description of the answers is for the build under test alone
+		r.load.http = &http.Client{Transport: newTransport(), Timeout: r.load.http.Timeout}
+	}
 	return r
 }
 

@@ -16,6 +16,7 @@ type scenario struct {
 	shards   int           // 0 for all shardNames
 	proxied  bool          // nodes speak to shards through links
 	busy     bool          // by design: a busy machine is no fault
+	before   string        // the build of the nodes at first; "" for the build under test
 	callback time.Duration // how long the receiver takes to answer
 	callers  bool          // look for the node that makes a callback
 	idle     time.Duration // after the load, so that its last pops can be judged

@@ -46,7 +46,13 @@ var upLine = regexp.MustCompile(`msg="node is up" node=(\S+) timers=(\S+) admin=
 // named main.
 func startNode(t *testing.T, redisURL string, env ...string) *nodeProcess {
 	t.Helper()
-	return awaitNode(t, testkit.Start(t, nodeEnv(t, redisURL, env...), binary))
+	return startBuild(t, binary, redisURL, env...)
+}
+
+// startBuild starts a node of a build.
+func startBuild(t *testing.T, build, redisURL string, env ...string) *nodeProcess {
+	t.Helper()
+	return awaitNode(t, testkit.Start(t, nodeEnv(t, redisURL, env...), build))
 }
 
 func nodeEnv(t *testing.T, redisURL string, more ...string) []string {
@@ -123,8 +129,12 @@ type api struct{ client *http.Client }
 
 func newAPI(t *testing.T) *api {
 	t.Helper()
-	transport := &http.Transport{MaxIdleConnsPerHost: 512, IdleConnTimeout: 30 * time.Second}
+	transport := newTransport()
 	return &api{client: &http.Client{Transport: &sampler{all: transport, some: described(t).Transport(t, transport)}, Timeout: 5 * time.Second}}
+}
+
+func newTransport() *http.Transport {
+	return &http.Transport{MaxIdleConnsPerHost: 512, IdleConnTimeout: 30 * time.Second}
 }
 
 // sampler checks the first exchange, and then one in a hundred, against the description: a check

@@ -49,7 +49,13 @@ func runAlone(t *testing.T, test string, scenarioOf func(plan) *scenario) {
 	t.Helper()
 	p := plan{full: *faultsFull, keep: *faultsKeep, test: test}
 	s := scenarioOf(p)
-	s.limits = func(l *history.Limits, _ *history.History) { l.MinPerFault = 1 }
+	limits := s.limits
+	s.limits = func(l *history.Limits, h *history.History) {
+		l.MinPerFault = 1
+		if limits != nil {
+			limits(l, h)
+		}
+	}
 	runScenario(t, s, p, func() {}, func() {})
 }
 
