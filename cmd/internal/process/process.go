@@ -97,11 +97,31 @@ func Collectors() []prometheus.Collector {
 	return []prometheus.Collector{collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), build}
 }
 
-// Version is the version of the build, and the version of Go.
+// release is the version of chronos, the same as the newest version in CHANGELOG.
+const release = "v0.2.0"
+
+// Version is the version of the build, and the version of Go. The version is the release, and the commit if the build
+// knows the commit: v0.2.0+9d6474aa00a2, with .dirty if files were changed after the commit.
 func Version() (version, golang string) {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
-		return "unknown", "unknown"
+		return release, "unknown"
 	}
-	return info.Main.Version, info.GoVersion
+	return versionOf(info), info.GoVersion
+}
+
+func versionOf(info *debug.BuildInfo) string {
+	commit, dirty := "", ""
+	for _, s := range info.Settings {
+		switch {
+		case s.Key == "vcs.revision":
+			commit = "+" + s.Value[:min(len(s.Value), 12)]
+		case s.Key == "vcs.modified" && s.Value == "true":
+			dirty = ".dirty"
+		}
+	}
+	if commit == "" {
+		return release
+	}
+	return release + commit + dirty
 }

@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"regexp"
+	"runtime/debug"
 	"strings"
 	"syscall"
 	"testing"
@@ -32,6 +34,34 @@ func TestAwaitSecond(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestVersion(t *testing.T) {
+	t.Parallel()
+	for want, settings := range map[string][]debug.BuildSetting{
+		release:                   {{Key: "GOOS", Value: "linux"}, {Key: "vcs.modified", Value: "true"}},
+		release + "+9d6474aa00a2": {{Key: "vcs.revision", Value: "9d6474aa00a28ea961b534bc70d8604a2a867790"}, {Key: "vcs.modified", Value: "false"}},
+		release + "+9d6474aa00a2.dirty": {
+			{Key: "vcs.modified", Value: "true"}, {Key: "vcs.revision", Value: "9d6474aa00a28ea961b534bc70d8604a2a867790"},
+		},
+	} {
+		if got := versionOf(&debug.BuildInfo{Settings: settings}); got != want {
+			t.Errorf("version is %q, want %q", got, want)
+		}
+	}
+}
+
+// TestReleaseIsTheNewestVersion finds a new version in CHANGELOG that the program does not say, and the other way round.
+func TestReleaseIsTheNewestVersion(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../../CHANGELOG.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	newest := regexp.MustCompile(`(?m)^## (v\S+)$`).FindSubmatch(text)
+	if newest == nil || string(newest[1]) != release {
+		t.Errorf("the newest version in CHANGELOG is %q, and the program says %q", newest, release)
+	}
 }
 
 func TestBeside(t *testing.T) {
