@@ -32,9 +32,9 @@ func TestRollingUpgrade(t *testing.T) {
 	if earlier == "" {
 		earlier = buildCommit(t, before)
 	}
-	runAlone(t, "TestRollingUpgrade", func(p plan) *scenario {
+	runAlone(t, "TestRollingUpgrade", func(plan) *scenario {
 		return &scenario{
-			name: "upgrade", nodes: 3, before: earlier, mix: p.upgradeMix, inject: (*rig).upgrade, limits: lookedAtSeldom, after: (*rig).judgeUpgrade,
+			name: "upgrade", nodes: 3, before: earlier, mix: upgradeMix, inject: (*rig).upgrade, limits: lookedAtSeldom, after: (*rig).judgeUpgrade,
 		}
 	})
 }
@@ -66,9 +66,7 @@ func buildCommit(t *testing.T, commit string) string {
 	return path
 }
 
-func (p plan) upgradeMix(m *mix) {
-	m.rate, m.members = p.either(200, min(*faultsRate, 500)), 0.15
-}
+func upgradeMix(m *mix) { m.rate, m.members = 200, 0.15 }
 
 // lookedAtSeldom is for timers that the owner of their partition can't read. The third node of a partition looks for
 // neglected timers every 0.8 s.
@@ -77,6 +75,8 @@ func lookedAtSeldom(l *history.Limits, _ *history.History) {
 	l.Late += time.Second
 }
 
+const betweenTurns = 3 * time.Second
+
 // upgrade replaces all nodes by nodes of the build under test, then by nodes of the earlier build, then a node once more.
 func (r *rig) upgrade() {
 	nodes, earlier := r.cluster.nodes, r.scenario.before
@@ -84,13 +84,13 @@ func (r *rig) upgrade() {
 	for i, m := range nodes {
 		r.turn(m, binary, i == killed)
 		r.load.members.Store(true)
-		r.wait(r.plan.seconds(3, 10))
+		r.wait(betweenTurns)
 	}
-	r.wait(r.plan.seconds(3, 10)) // with upgraded nodes alone
+	r.wait(betweenTurns) // with upgraded nodes alone
 	killed = rand.IntN(len(nodes) - 1)
 	for i, m := range nodes[1:] {
 		r.turn(m, earlier, i == killed)
-		r.wait(r.plan.seconds(3, 10))
+		r.wait(betweenTurns)
 	}
 	r.load.members.Store(false)
 	r.wait(recurringPops*r.load.mix.longestRecurring + 2*time.Second) // until no timer of the load has the second format
@@ -100,7 +100,7 @@ func (r *rig) upgrade() {
 	r.turn(nodes[0], binary, false)
 	held.wantCalled(r)
 	r.load.members.Store(true)
-	r.wait(r.plan.seconds(3, 10))
+	r.wait(betweenTurns)
 }
 
 // turn replaces a node by a node of a build.
