@@ -19,8 +19,9 @@ BRIDGES   := chronos/cmd/chronos-bridge/bridgetest
 BROWSERS  := chronos/api/ui/uitest
 COPIES    := TestCopies/(shards-|shard-|links-|endpoints-|callbacks-)
 FAULTS    := TestDashboardOfACluster|TestSentinelFailover|TestClusterFailover|TestLooksAmong|TestSlowRedis|TestStarved|TestAMachineThatBecomesBusy|TestHangingDestinations|TestARepeatedCreateIsCalledOnce|TestAFourthShardMovesItsShare|TestContendedWrites|TestAStalledWrite|TestSlowLinks|TestRacedWrites|TestResync|TestStoppedRedis
+UPGRADE   := TestRollingUpgrade
 KAFKA     := TestBridges/(bridges-|rebalances|store-stopped)|TestBrokerAway|TestRefused$$
-CAMPAIGNS := $(COPIES)|$(FAULTS)|$(KAFKA)
+CAMPAIGNS := $(COPIES)|$(FAULTS)|$(UPGRADE)|$(KAFKA)
 
 # What takes longest begins first, three packages at a time: one mostly waits beside two that compute.
 MODEL := chronos/scheduler/verify/model
@@ -79,6 +80,8 @@ campaigns: test-needs ## run the campaigns of faults on real processes in their 
 	go test $(TEST_FLAGS) -run '$(COPIES)' $(PROCESSES)
 	@# Three at once: four keep two processors busy for minutes, and the bounds are for machines that keep up.
 	go test $(TEST_FLAGS) -timeout 12m -parallel 3 -run '$(FAULTS)' $(PROCESSES)
+	@# Alone, since the load is twice that of the others.
+	go test $(TEST_FLAGS) -run '$(UPGRADE)' $(PROCESSES)
 	go test $(TEST_FLAGS) -run '$(KAFKA)' $(BRIDGES)
 
 .PHONY: check
