@@ -128,8 +128,8 @@ func (c *cluster) withdraw(m *member) {
 	m.serving = false
 }
 
-// pick draws a node for a request: of all nodes, or of the upgraded nodes alone. Without such a node the request
-// goes to a node that is away.
+// pick draws a node for a request: of all nodes, or of the upgraded nodes alone. Without such a node in service the
+// request goes to any node.
 func (c *cluster) pick(r *rand.Rand, upgraded bool) (name, url string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
