@@ -375,15 +375,23 @@ func withoutBlocks(text string) string {
 
 // anchors returns the anchors of a document's headings.
 func anchors(text string) (all []string) {
+	times := map[string]int{}
 	for line := range strings.SplitSeq(withoutBlocks(text), "\n") {
-		if heading := strings.TrimLeft(line, "#"); heading != line && strings.HasPrefix(heading, " ") {
-			all = append(all, anchor(heading))
+		heading := strings.TrimLeft(line, "#")
+		if heading == line || !strings.HasPrefix(heading, " ") {
+			continue
 		}
+		name := anchor(heading)
+		if n := times[name]; n > 0 {
+			all = append(all, fmt.Sprint(name, "-", n)) // the second heading of this text, and so on
+		} else {
+			all = append(all, name)
+		}
+		times[name]++
 	}
 	return all
 }
 
-// anchor returns the anchor that GitHub gives a heading.
 func anchor(heading string) string {
 	dropped := regexp.MustCompile(`[^\p{L}\p{N}\- _]`)
 	return strings.ReplaceAll(dropped.ReplaceAllString(strings.ToLower(strings.TrimSpace(heading)), ""), " ", "-")
