@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"chronos/cmd/chronos-bridge/bridgetest/broker"
+	"chronos/cmd/internal/pages"
 	"chronos/scheduler/verify/testkit"
 )
 
@@ -23,7 +24,7 @@ const (
 )
 
 // TestExampleOfThePageKeepsMessages runs the very commands of the example in docs/kafka.md, with
-// different addresses, and kills the redis-server while messages wait.
+// different addresses, and then kills the redis-server while messages wait.
 func TestExampleOfThePageKeepsMessages(t *testing.T) {
 	t.Parallel()
 	testkit.Program(t, "redis-server")
@@ -32,14 +33,14 @@ func TestExampleOfThePageKeepsMessages(t *testing.T) {
 		b.CreateTopic(topic, 4, nil)
 	}
 	e := newExample(t, b.Addr())
-	server := e.run("redis-server")
+	server, _ := e.start("redis-server")
 	store := redis.NewClient(&redis.Options{Addr: "127.0.0.1:" + e.port})
 	t.Cleanup(func() { _ = store.Close() })
 	awaitServer := func() {
 		testkit.Await(t, 10*time.Second, "redis-server answers", func() bool { return store.Ping(t.Context()).Err() == nil })
 	}
 	awaitServer()
-	worker := e.run(".bin/chronos-bridge")
+	worker, _ := e.start(".bin/chronos-bridge")
 	up := &bridge{Process: worker}
 	testkit.Await(t, 20*time.Second, "the bridge is ready", func() bool {
 		found := upLine.FindStringSubmatch(worker.Log.String())
@@ -53,15 +54,17 @@ func TestExampleOfThePageKeepsMessages(t *testing.T) {
 	if log := worker.Log.String(); strings.Contains(log, "append-only file") || !strings.Contains(log, "fewer Redis instances than copies") {
 		t.Errorf("want a warning about copies and none about the append-only file:\n%s", log)
 	}
+	testkit.Program(t, "kcat")
+	e.sends()
 
 	const messages = 20
 	out := collect(t, b.Addr(), "delay-out")
 	produceWaiting(t, b.Addr(), messages, 8*time.Second)
 	testkit.Await(t, 6*time.Second, "all messages are stored", func() bool {
-		return up.metric(`chronos_bridge_messages_total{as="stored"}`) == messages
+		return up.metric(`chronos_bridge_messages_total{as="stored"}`) == messages+1
 	})
 	server.Kill()
-	e.run("redis-server")
+	e.start("redis-server")
 	awaitServer()
 	testkit.Await(t, 25*time.Second, "all messages come", func() bool { _, n := out.seen(); return n >= messages })
 	_, n := out.seen()
@@ -96,12 +99,19 @@ func produceWaiting(t *testing.T, addr string, n int, delay time.Duration) {
 type example struct {
 	t                *testing.T
 	dir, kafka, port string
-	blocks           []string
+	blocks           []pages.Block
 }
 
 func newExample(t *testing.T, kafka string) *example {
 	t.Helper()
-	e := &example{t: t, dir: t.TempDir(), kafka: kafka, port: testkit.FreePort(t), blocks: pageCommands(t)}
+	text, err := os.ReadFile("../../../docs/kafka.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &example{t: t, dir: t.TempDir(), kafka: kafka, port: testkit.FreePort(t)}
+	if e.blocks, err = pages.Read(string(text)); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.Mkdir(filepath.Join(e.dir, ".bin"), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -111,34 +121,34 @@ func newExample(t *testing.T, kafka string) *example {
 	return e
 }
 
-// pageCommands are the shell blocks of the example in docs/kafka.md.
-func pageCommands(t *testing.T) (blocks []string) {
-	t.Helper()
-	text, err := os.ReadFile("../../../docs/kafka.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, chapter, _ := strings.Cut(string(text), "\n## Try the bridge\n")
-	chapter, _, _ = strings.Cut(chapter, "\n## ")
-	for i, part := range strings.Split(chapter, "```") {
-		if block, is := strings.CutPrefix(part, "sh\n"); is && i%2 == 1 {
-			blocks = append(blocks, block)
-		}
-	}
-	return blocks
-}
-
-// run runs the block that starts the program. The program takes the place of its shell.
-func (e *example) run(program string) *testkit.Process {
+// start starts the block of a program. The program takes the place of its shell.
+func (e *example) start(program string) (*testkit.Process, pages.Block) {
 	e.t.Helper()
 	for _, block := range e.blocks {
-		if !strings.Contains(block, program+"\n") && !strings.Contains(block, program+" -") {
+		if block.How != pages.RunBy || !strings.Contains(block.Script+"\n", program+"\n") && !strings.Contains(block.Script, program+" -") {
 			continue
 		}
-		script := strings.NewReplacer(pageBroker, e.kafka, pagePort, e.port, program, "exec "+program).Replace(block)
+		script := strings.NewReplacer(pageBroker, e.kafka, pagePort, e.port).Replace(block.Script)
+		if program != "kcat" {
+			script = strings.ReplaceAll(script, program, "exec "+program)
+		}
 		return testkit.Start(e.t, []string{"PATH=" + os.Getenv("PATH"), "HOME=" + e.dir, "CHRONOS_BRIDGE_ADMIN_LISTEN=127.0.0.1:0"},
-			"bash", "-ec", "cd "+e.dir+"\n"+script)
+			"bash", "-ec", "cd "+e.dir+"\n"+script), block
 	}
 	e.t.Fatalf("the example of docs/kafka.md has no block that runs %s", program)
-	return nil
+	return nil, pages.Block{}
+}
+
+// sends runs the block that sends a message and shows the message on arrival.
+func (e *example) sends() {
+	e.t.Helper()
+	p, block := e.start("kcat")
+	select {
+	case <-p.Done:
+	case <-time.After(30 * time.Second):
+		e.t.Fatalf("no message has come: %s", p.Log)
+	}
+	if _, err := pages.Compare(block.Output, p.Log.String()); err != nil || p.Err != nil {
+		e.t.Errorf("%v, %v\n%s", err, p.Err, p.Log)
+	}
 }
