@@ -5,7 +5,7 @@ SHELL := bash
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 
-MODULES      := . loadtest
+MODULES      := . loadtest deploy/helm/test
 GOLANGCI     := go tool -modfile=$(CURDIR)/.ci/tools.mod golangci-lint
 PROMTOOL     := go tool -modfile=$(CURDIR)/.ci/tools.mod promtool
 GOVULNCHECK  := go tool -modfile=$(CURDIR)/.ci/tools.mod govulncheck
@@ -85,7 +85,7 @@ campaigns: test-needs ## run the campaigns of faults on real processes in their 
 	go test $(TEST_FLAGS) -run '$(KAFKA)' $(BRIDGES)
 
 .PHONY: check
-check: fmt-check tidy-check vet lint alerts test race campaigns ## all that a commit must pass, as .ci/run does: some 30 minutes
+check: fmt-check tidy-check vet lint alerts helm test race campaigns ## all that a commit must pass, as .ci/run does: some 30 minutes
 
 .PHONY: fmt-check
 fmt-check: ## fail if a file is not as gofmt writes it
@@ -108,6 +108,10 @@ lint: ## golangci-lint as .golangci.yaml says, the layers included
 alerts: ## check and test the alert rules
 	@$(PROMTOOL) check rules deploy/prometheus/chronos.rules.yaml
 	@$(PROMTOOL) test rules deploy/prometheus/chronos.test.yaml
+
+.PHONY: helm
+helm: test-needs ## lint, render and test the Helm chart; the first time compiles helm for some 2 minutes
+	@go test -C deploy/helm/test $(TEST_FLAGS) ./...
 
 .PHONY: fmt
 fmt: ## format the source
