@@ -31,6 +31,15 @@ func (a artefacts) classpath() (string, error) {
 	return strings.Join(jars, string(os.PathListSeparator)), nil
 }
 
+// Classpath is the class path of Kafka, for a broker that is not started by Launch.
+func Classpath(ctx context.Context) (string, error) {
+	kafka, err := fetch(ctx)
+	if err != nil {
+		return "", err
+	}
+	return kafka.classpath()
+}
+
 // formatted is the first content of a broker's data folder. Brokers get a copy, since another
 // formatting would be another start of java. All brokers thus have the same cluster id and
 // directory id, but nothing compares the ids of different clusters.
