@@ -5,7 +5,7 @@ SHELL := bash
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 
-MODULES      := . loadtest deploy/helm/test
+MODULES      := . loadtest deploy/test deploy/helm/test
 GOLANGCI     := go tool -modfile=$(CURDIR)/.ci/tools.mod golangci-lint
 PROMTOOL     := go tool -modfile=$(CURDIR)/.ci/tools.mod promtool
 GOVULNCHECK  := go tool -modfile=$(CURDIR)/.ci/tools.mod govulncheck
@@ -59,11 +59,16 @@ kafka: ## start a Kafka broker at 127.0.0.1:9092 to try the bridge with, with to
 	@go run ./cmd/chronos-bridge/bridgetest/serve
 
 .PHONY: test
-test: test-needs ## install what the tests need, run the tests without the race detector and the campaigns: some 5 minutes
+test: test-needs deploy ## install what the tests need, run the tests without the race detector and the campaigns: some 5 minutes
 	go test -C loadtest $(TEST_FLAGS) ./...
 	go test -p 3 $(TEST_FLAGS) $(LONG) $$(go list ./... | grep -vx -e $(PROCESSES) -e $(BRIDGES) -e $(BROWSERS))
 	@# Behind the others, since these have bounds in milliseconds, and several at once, since processes are waited for.
 	go test $(TEST_FLAGS) -parallel 4 -skip '$(CAMPAIGNS)' $(PROCESSES) $(BRIDGES) $(BROWSERS)
+
+.PHONY: deploy
+deploy: test-needs ## test the files of deploy: build the images in folders, run compose.yaml as processes, check the unit and redis.conf
+	@# Go keeps results though the files change, since the files are not in the module of the tests.
+	go test -C deploy/test $(TEST_FLAGS) -count=1 ./...
 
 .PHONY: race
 race: race-needs ## run the tests with the race detector, but those of processes and browsers and what has one goroutine
@@ -105,8 +110,8 @@ lint: ## golangci-lint as .golangci.yaml says, the layers included
 	@$(call in-modules,$(GOLANGCI) run)
 
 .PHONY: alerts
-alerts: ## check and test the alert rules
-	@$(PROMTOOL) check rules deploy/prometheus/chronos.rules.yaml
+alerts: ## check and test the alert rules, and check the configuration of Prometheus
+	@$(PROMTOOL) check config deploy/prometheus/prometheus.yaml
 	@$(PROMTOOL) test rules deploy/prometheus/chronos.test.yaml
 
 .PHONY: helm
