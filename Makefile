@@ -17,6 +17,7 @@ RATE         ?= 1000
 PROCESSES := chronos/cmd/chronos/processtest
 BRIDGES   := chronos/cmd/chronos-bridge/bridgetest
 BROWSERS  := chronos/api/ui/uitest
+STRANGER  := chronos/cmd/chronos/strangertest
 COPIES    := TestCopies/(shards-|shard-|links-|endpoints-|callbacks-)
 FAULTS    := TestDashboardOfACluster|TestSentinelFailover|TestClusterFailover|TestLooksAmong|TestSlowRedis|TestStarved|TestAMachineThatBecomesBusy|TestHangingDestinations|TestARepeatedCreateIsCalledOnce|TestAFourthShardMovesItsShare|TestContendedWrites|TestAStalledWrite|TestSlowLinks|TestRacedWrites|TestResync|TestStoppedRedis
 UPGRADE   := TestRollingUpgrade
@@ -61,7 +62,7 @@ kafka: ## start a Kafka broker at 127.0.0.1:9092 to try the bridge with, with to
 .PHONY: test
 test: test-needs deploy ## install what the tests need, run the tests without the race detector and the campaigns: some 5 minutes
 	go test -C loadtest $(TEST_FLAGS) ./...
-	go test -p 3 $(TEST_FLAGS) $(LONG) $$(go list ./... | grep -vx -e $(PROCESSES) -e $(BRIDGES) -e $(BROWSERS))
+	go test -p 3 $(TEST_FLAGS) $(LONG) $$(go list ./... | grep -vx -e $(PROCESSES) -e $(BRIDGES) -e $(BROWSERS) -e $(STRANGER))
 	@# Behind the others, since these have bounds in milliseconds, and several at once, since processes are waited for.
 	go test $(TEST_FLAGS) -parallel 4 -skip '$(CAMPAIGNS)' $(PROCESSES) $(BRIDGES) $(BROWSERS)
 
@@ -74,7 +75,7 @@ deploy: test-needs ## test the files of deploy: build the images in folders, run
 race: race-needs ## run the tests with the race detector, but those of processes and browsers and what has one goroutine
 	go test -C loadtest -race $(TEST_FLAGS) ./...
 	@# On one processor each (-cpu 1): several threads that run timers of one synctest bubble share one context of Go 1.26's race detector, which then crashes. The engine's tests take some 7 minutes so.
-	go test -race -cpu 1 -skip '$(SLOW_RACES)' $(TEST_FLAGS) -timeout 15m $(filter-out $(STORE) $(MODEL),$(LONG)) $$(go list ./... | grep -vx -e $(PROCESSES) -e $(BRIDGES) -e $(BROWSERS) $(addprefix -e ,$(STORE) $(MODEL)))
+	go test -race -cpu 1 -skip '$(SLOW_RACES)' $(TEST_FLAGS) -timeout 15m $(filter-out $(STORE) $(MODEL),$(LONG)) $$(go list ./... | grep -vx -e $(PROCESSES) -e $(BRIDGES) -e $(BROWSERS) -e $(STRANGER) $(addprefix -e ,$(STORE) $(MODEL)))
 	go test -race -cpu 1 -run '^($(BUBBLES))$$' $(TEST_FLAGS) $(STORE)
 	@# The other tests of the store have bounds in real time, which one processor doesn't keep.
 	go test -race -parallel 4 -skip '$(SLOW_RACES)|^($(BUBBLES))$$' $(TEST_FLAGS) $(STORE)
@@ -90,7 +91,7 @@ campaigns: test-needs ## run the campaigns of faults on real processes in their 
 	go test $(TEST_FLAGS) -run '$(KAFKA)' $(BRIDGES)
 
 .PHONY: check
-check: fmt-check tidy-check vet lint alerts helm test race campaigns ## all that a commit must pass, as .ci/run does: some 30 minutes
+check: fmt-check tidy-check vet lint alerts helm test race campaigns stranger ## all that a commit must pass, as .ci/run does: some 30 minutes
 
 .PHONY: fmt-check
 fmt-check: ## fail if a file is not as gofmt writes it
@@ -111,8 +112,12 @@ lint: ## golangci-lint as .golangci.yaml says, the layers included
 
 .PHONY: alerts
 alerts: ## check and test the alert rules, and check the configuration of Prometheus
-	@$(PROMTOOL) check config deploy/prometheus/prometheus.yaml
+	@$(PROMTOOL) check config deploy/prometheus/prometheus.yaml deploy/prometheus/local.yaml
 	@$(PROMTOOL) test rules deploy/prometheus/chronos.test.yaml
+
+.PHONY: stranger
+stranger: test-needs ## follow README and docs/tutorial.md in a clean clone of the last commit, on their ports: some 4 minutes
+	go test $(TEST_FLAGS) -count=1 $(STRANGER)
 
 .PHONY: helm
 helm: test-needs ## lint, render and test the Helm chart; the first time compiles helm for some 2 minutes
