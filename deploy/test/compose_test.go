@@ -24,7 +24,7 @@ import (
 // compose reads compose.yaml as docker compose does, by the schema of the Compose specification.
 func compose(t *testing.T) *types.Project {
 	t.Helper()
-	options, err := cli.NewProjectOptions([]string{filepath.Join(repository, "deploy/compose.yaml")}, cli.WithProfiles([]string{"*"}))
+	options, err := cli.NewProjectOptions([]string{filepath.Join(repository, "deploy", "compose.yaml")}, cli.WithProfiles([]string{"*"}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +78,7 @@ func newCluster(t *testing.T) *cluster {
 		if err := os.MkdirAll(filepath.Join(made.root, "etc"), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(made.root, "etc/hosts"), []byte(hosts), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(made.root, "etc", "hosts"), []byte(hosts), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		c.image[name] = &made

@@ -20,14 +20,14 @@ import (
 
 // image is the outcome of a stage of the Dockerfile.
 type image struct {
-	root            string // folder with all files of the image
-	fromRegistry    bool   // the files of a base image are not in root
-	dir             string // where commands run, within root
-	env             []string
-	user            string
-	entrypoint, cmd []string
-	health          []string // the arguments of the command
-	ports           []string
+	root         string // folder with all files of the image
+	fromRegistry bool   // the files of a base image are not in root
+	dir          string // where commands run, within root
+	env          []string
+	user         string
+	entrypoint   []string
+	health       []string // the arguments of the command
+	ports        []string
 }
 
 // builder carries out a Dockerfile. Root folders stand for images.

@@ -16,7 +16,11 @@ import (
 	"chronos/scheduler/verify/testkit"
 )
 
-const repository = "../.."
+// Where the repository is, and the programs of an image.
+const (
+	repository = "../.."
+	programs   = "/usr/local/bin"
+)
 
 // images are those of deploy/Dockerfile, by the name of the stage. The image of a node has the name "".
 var images map[string]*image
@@ -43,20 +47,20 @@ func testImages(m *testing.M) int {
 // TestImagesRunAnywhere: images without files of a system need programs that load nothing, and a node needs authorities.
 func TestImagesRunAnywhere(t *testing.T) {
 	t.Parallel()
-	programs := map[string][]string{"": {"chronos", "chronos-bridge"}, "receiver": {"receiver"}}
-	for stage, want := range programs {
+	have := map[string][]string{"": {"chronos", "chronos-bridge"}, "receiver": {"receiver"}}
+	for stage, want := range have {
 		i := images[stage]
 		if i.fromRegistry || i.user != "65532:65532" {
 			t.Errorf("image %q is based on another image (%v), or runs as %q", stage, i.fromRegistry, i.user)
 		}
-		entries, err := os.ReadDir(filepath.Join(i.root, "usr/local/bin"))
+		entries, err := os.ReadDir(filepath.Join(i.root, programs))
 		if err != nil {
 			t.Fatal(err)
 		}
 		var got []string
 		for _, entry := range entries {
 			got = append(got, entry.Name())
-			if why := loads(t, filepath.Join(i.root, "usr/local/bin", entry.Name())); why != "" {
+			if why := loads(t, filepath.Join(i.root, programs, entry.Name())); why != "" {
 				t.Errorf("%s loads %s", entry.Name(), why)
 			}
 		}
@@ -64,12 +68,12 @@ func TestImagesRunAnywhere(t *testing.T) {
 			t.Errorf("image %q has the programs %q; want %q", stage, got, want)
 		}
 	}
-	authorities, err := os.ReadFile(filepath.Join(images[""].root, "etc/ssl/certs/ca-certificates.crt"))
+	authorities, err := os.ReadFile(filepath.Join(images[""].root, "etc", "ssl", "certs", "ca-certificates.crt"))
 	if err != nil || !strings.Contains(string(authorities), "-----BEGIN CERTIFICATE-----") {
 		t.Errorf("the image of a node has no authorities: %v", err)
 	}
 	for _, name := range []string{"chronos", "chronos-bridge"} {
-		out, status, err := images[""].run(nil, "/usr/local/bin/"+name, "version")
+		out, status, err := images[""].run(nil, programs+"/"+name, "version")
 		if err != nil || status != 0 || !strings.HasPrefix(out, name+" ") {
 			t.Errorf("%s version: status %d, %v, %s", name, status, err, out)
 		}
@@ -79,7 +83,7 @@ func TestImagesRunAnywhere(t *testing.T) {
 // needContainers skips a test if no process may have a root folder of its own. In CI, needContainers fails the test instead.
 func needContainers(t *testing.T) {
 	t.Helper()
-	if out, status, err := images[""].run(nil, "/usr/local/bin/chronos", "version"); err != nil || status != 0 {
+	if out, status, err := images[""].run(nil, programs+"/chronos", "version"); err != nil || status != 0 {
 		testkit.Missing(t, fmt.Sprintf("no process may have a root folder of its own: %v %s", err, out))
 	}
 }
@@ -115,7 +119,7 @@ func TestImageHasTheGoOfTheModule(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dockerfile, err := os.ReadFile(filepath.Join(repository, "deploy/Dockerfile"))
+	dockerfile, err := os.ReadFile(filepath.Join(repository, "deploy", "Dockerfile"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,7 @@ func TestRedisConf(t *testing.T) {
 	needContainers(t)
 	users := filepath.Join(t.TempDir(), "users.acl")
 	place := func(name, at string) {
-		text, err := os.ReadFile(filepath.Join(repository, "deploy/redis", name))
+		text, err := os.ReadFile(filepath.Join(repository, "deploy", "redis", name))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -34,7 +34,7 @@ func TestRedisConf(t *testing.T) {
 	dir, port := t.TempDir(), testkit.FreePort(t)
 	server := testkit.Start(t, os.Environ(), testkit.Program(t, "redis-server"), conf, "--port", port, "--dir", dir)
 	check := func(user string) (string, int) {
-		out, status, err := images[""].run([]string{"CHRONOS_REDIS=a=redis://" + user + "127.0.0.1:" + port + "/0"}, "/usr/local/bin/chronos", "config", "check")
+		out, status, err := images[""].run([]string{"CHRONOS_REDIS=a=redis://" + user + "127.0.0.1:" + port + "/0"}, programs+"/chronos", "config", "check")
 		if err != nil {
 			t.Fatal(err)
 		}

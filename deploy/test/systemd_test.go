@@ -16,7 +16,7 @@ import (
 // unit copies the unit of systemd under the name of an instance. ExecStart names the program of the image.
 func unit(t *testing.T) (text, name string) {
 	t.Helper()
-	raw, err := os.ReadFile(filepath.Join(repository, "deploy/systemd/chronos@.service"))
+	raw, err := os.ReadFile(filepath.Join(repository, "deploy", "systemd", "chronos@.service"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -24,7 +24,7 @@ func unit(t *testing.T) (text, name string) {
 	if strings.Count(string(raw), program) != 1 {
 		t.Fatalf("the unit lacks %q", program)
 	}
-	text = strings.Replace(string(raw), program, "ExecStart="+filepath.Join(images[""].root, "usr/local/bin/chronos")+"\n", 1)
+	text = strings.Replace(string(raw), program, "ExecStart="+filepath.Join(images[""].root, programs, "chronos")+"\n", 1)
 	name = filepath.Join(t.TempDir(), "chronos@1.service")
 	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
@@ -77,7 +77,7 @@ func TestUnitAllowsWhatANodeCalls(t *testing.T) {
 	trace := filepath.Join(t.TempDir(), "trace")
 	// With -D the child of the test is the node, and strace ends with the node.
 	node := testkit.Start(t, append(os.Environ(), "CHRONOS_REDIS="+redis.URL, "CHRONOS_LISTEN="+listen, "CHRONOS_ADMIN_LISTEN="+admin, "XDG_RUNTIME_DIR="+t.TempDir()),
-		testkit.Program(t, "strace"), "-D", "-f", "-qq", "-o", trace, filepath.Join(images[""].root, "usr/local/bin/chronos"))
+		testkit.Program(t, "strace"), "-D", "-f", "-qq", "-o", trace, filepath.Join(images[""].root, programs, "chronos"))
 	ready := func() bool {
 		answer, err := testkit.Ask(nil, "GET", "http://"+admin+"/readyz", "")
 		return err == nil && answer.Status == 200

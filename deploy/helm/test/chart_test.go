@@ -216,10 +216,11 @@ func defaultsIn(defaults, given map[string]any, path string) (paths []string) {
 	for name, value := range defaults {
 		got, is := given[name]
 		inner, isMap := value.(map[string]any)
+		on, _ := value.(bool)
 		switch innerGot, _ := got.(map[string]any); {
 		case is && isMap && len(inner) > 0:
 			paths = append(paths, defaultsIn(inner, innerGot, path+name+".")...)
-		case !is || value != true && fmt.Sprint(value) == fmt.Sprint(got):
+		case !is || !on && fmt.Sprint(value) == fmt.Sprint(got):
 			paths = append(paths, path+name)
 		}
 	}
