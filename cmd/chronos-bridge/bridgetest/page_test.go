@@ -57,20 +57,20 @@ func TestExampleOfThePageKeepsMessages(t *testing.T) {
 	testkit.Program(t, "kcat")
 	e.sends()
 
-	const messages = 20
+	const messages, withKcat = 20, 21
 	out := collect(t, b.Addr(), "delay-out")
 	produceWaiting(t, b.Addr(), messages, 8*time.Second)
 	testkit.Await(t, 6*time.Second, "all messages are stored", func() bool {
-		return up.metric(`chronos_bridge_messages_total{as="stored"}`) == messages+1
+		return up.metric(`chronos_bridge_messages_total{as="stored"}`) == withKcat
 	})
 	server.Kill()
 	e.start("redis-server")
 	awaitServer()
-	testkit.Await(t, 25*time.Second, "all messages come", func() bool { _, n := out.seen(); return n >= messages })
+	testkit.Await(t, 25*time.Second, "all messages come", func() bool { _, n := out.seen(); return n >= withKcat })
 	_, n := out.seen()
-	t.Logf("%d of %d messages came after the redis-server was killed", n, messages)
-	if n != messages {
-		t.Errorf("%d messages came, want %d", n, messages)
+	t.Logf("%d of %d messages came, all but one after the redis-server was killed", n, withKcat)
+	if n != withKcat {
+		t.Errorf("%d messages came, want %d", n, withKcat)
 	}
 	if err := worker.Stop(20 * time.Second); err != nil {
 		t.Error(err)

@@ -125,7 +125,7 @@ func (f *follower) runsOn(b pages.Block, script string) error {
 		return strings.Contains(p.Log.String(), b.Note)
 	})
 	f.learnToken(p.Log.String())
-	if found := upLine.FindStringSubmatch(p.Log.String()); found != nil && strings.HasPrefix(found[3], "http:") {
+	if found := upLine.FindStringSubmatch(p.Log.String()); len(found) > 3 && strings.HasPrefix(found[3], "http:") {
 		testkit.Eventually(f.t, testkit.Soon, "the node is ready", func() bool { ready, _ := readiness(found[3]); return ready })
 	}
 	return nil

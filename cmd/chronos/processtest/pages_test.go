@@ -2,6 +2,7 @@ package processtest
 
 import (
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"os/exec"
@@ -31,6 +32,7 @@ func TestShellBlocks(t *testing.T) {
 		t.Fatal(err)
 	}
 	paths = append(paths, repository+"/README.md")
+	slices.Reverse(paths) // topology.md takes longest, and so begins among the first
 	notRun, run := []string{}, 0
 	for _, path := range paths {
 		text, err := os.ReadFile(path)
@@ -93,7 +95,7 @@ func wantRunBy(t *testing.T, page string, b pages.Block) {
 // receiverProgram builds the receiver of the load tests once.
 var receiverProgram = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(filepath.Dir(binary), "receiver")
-	out, err := exec.Command("go", "build", "-C", repository+"/loadtest", "-o", path, "./receiver").CombinedOutput() //nolint:noctx // for all tests
+	out, err := exec.Command("go", "build", "-C", repository+"/loadtest", "-o", path, "./receiver").CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("build the receiver: %w\n%s", err, out)
 	}
@@ -161,13 +163,11 @@ func newFollower(t *testing.T) *follower {
 		"CHRONOS_LISTEN=" + api, "CHRONOS_ADMIN_LISTEN=" + admin, "CHRONOS_URL=http://" + api, "CHRONOS_ADMIN_URL=http://" + admin,
 	}
 	_, port, _ := net.SplitHostPort(admin)
-	for page, fact := range map[string]string{
+	maps.Copy(f.real, map[string]string{
 		"localhost:7253": api, "127.0.0.1:7253": api, "localhost:7254": admin, "127.0.0.1:7254": admin, "127.0.0.1-7254": "127.0.0.1-" + port,
 		"127.0.0.1:9000": receiver, "go run -C loadtest ./receiver": "go run -C loadtest ./receiver -listen " + receiver,
 		"/etc/chronos/": f.dir + "/etc/", "/var/lib/redis/": f.dir + "/redis/", "/path/to/chronos": f.dir,
-	} {
-		f.real[page] = fact
-	}
+	})
 	return f
 }
 

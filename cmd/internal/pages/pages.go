@@ -128,8 +128,8 @@ func (r *reader) comment() error {
 }
 
 func (r *reader) fence() error {
-	begin, language := r.at, strings.TrimPrefix(strings.TrimSpace(r.lines[r.at]), "```")
-	indent := r.lines[r.at][:strings.Index(r.lines[r.at], "```")]
+	begin := r.at
+	indent, language, _ := strings.Cut(r.lines[r.at], "```")
 	var body []string
 	for r.at++; r.at < len(r.lines) && !strings.HasPrefix(strings.TrimSpace(r.lines[r.at]), "```"); r.at++ {
 		body = append(body, strings.TrimPrefix(r.lines[r.at], indent))
