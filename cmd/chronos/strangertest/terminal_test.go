@@ -83,7 +83,7 @@ type terminal struct {
 func (s *stranger) terminal() *terminal {
 	s.t.Helper()
 	// Not the test's context, which ends before the cleaning up.
-	term := &terminal{t: s.t, shell: exec.CommandContext(context.Background(), "bash"), log: &testkit.Log{}, ended: make(chan struct{})} //nolint:usetesting // see above
+	term := &terminal{t: s.t, shell: exec.CommandContext(context.Background(), "bash"), log: &testkit.Log{}, ended: make(chan struct{})}
 	term.shell.Dir, term.shell.Env, term.shell.Stdout, term.shell.Stderr = s.dir, s.env, term.log, term.log
 	term.shell.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	term.shell.WaitDelay = time.Second
