@@ -4,25 +4,26 @@
 --          announcements with a time in the future: no node announces a future time.
 --          Forgets decisions about destinations that are older than keep_ms, or can't be read
 -- KEYS:    nodes clocks pauses status
--- ARGV:    node dead_after_ms clock_ms max_ahead_ms lacks keep_ms forget_ms text
+-- ARGV:    node dead_after_ms clock_ms max_ahead_ms lacks keep_ms forget_ms text format
 --          (lacks: the shards that the node does not reach, with commas between the names; - for no shard. text: what the
---          node tells, a JSON object without the beginning, which is {"at_ms":, the time and a comma; empty for nothing)
+--          node tells, a JSON object without the beginning, which is {"at_ms":, the time and a comma; empty for nothing.
+--          format: the last format of records that the node reads)
 -- Returns: now_us, the age in ms of the latest earlier announcement (-1 without an earlier announcement), the time in ms
 --          of the fastest clock (clocks more than max_ahead ahead of clock_ms don't count), the decisions about
 --          destinations in one text, "destination stamp until_ms" with spaces between the decisions, then for each live node, the
---          announced node included: id, lacks
+--          announced node included: id, lacks, format
 -- Cost:    O(nodes + decisions)
 -- Twice:   safe: the second call announces again
 local nodes, clocks, pauses, status = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local node, dead_after_ms, clock_ms, max_ahead_ms, lacks = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5]
-local keep_ms, forget_ms, text = tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV[8]
+local keep_ms, forget_ms, text, format = tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV[8], ARGV[9]
 
 redis.call('ZREMRANGEBYSCORE', nodes, '(' .. int(now_ms), '+inf')
 local latest = redis.call('ZRANGE', nodes, -1, -1, 'WITHSCORES')
 redis.call('ZREM', nodes, node)
 redis.call('ZREMRANGEBYSCORE', nodes, '-inf', '(' .. int(now_ms - dead_after_ms))
 redis.call('ZADD', nodes, int(now_ms), node)
-redis.call('HSET', clocks, node, int(clock_ms) .. ' ' .. int(now_ms) .. ' ' .. lacks)
+redis.call('HSET', clocks, node, int(clock_ms) .. ' ' .. int(now_ms) .. ' ' .. lacks .. ' ' .. format)
 
 -- Only the texts of nodes without an announcement are read: the texts are long.
 if text ~= '' then redis.call('HSET', status, node, '{"at_ms":' .. int(now_ms) .. ',' .. text) end
@@ -35,11 +36,13 @@ end
 
 -- A node may write for dead_after_ms after an announcement, so the clock goes on for as long. Afterwards the clock stands
 -- still. The script keeps a clock that stands still while the clock is ahead of clock_ms.
-local fastest_ms, lacked, max_lacks = clock_ms, {}, 4096
+local fastest_ms, lacked, max_lacks, reads = clock_ms, {}, 4096, {}
 local said = redis.call('HGETALL', clocks)
 for i = 1, #said, 2 do
-  local showed, at, what = string.match(said[i + 1], '^(%d+) (%d+) (%S+)') -- a later chronos may write more
+  -- A later chronos may write more. A node that names no format reads the first.
+  local showed, at, what, last = string.match(said[i + 1], '^(%d+) (%d+) (%S+) ?(%d*)')
   lacked[said[i]] = what and #what <= max_lacks and what
+  reads[said[i]] = last and #last == 1 and last
   local age_ms = now_ms - (tonumber(at) or 0)
   local shows_ms = (tonumber(showed) or 0) + math.max(0, math.min(age_ms, dead_after_ms))
   local broken = shows_ms > clock_ms + max_ahead_ms
@@ -61,6 +64,6 @@ end
 
 local reply = { now_us, latest[2] and int(now_ms - tonumber(latest[2])) or '-1', int(fastest_ms), table.concat(decisions, ' ') }
 for _, id in ipairs(redis.call('ZRANGE', nodes, 0, -1)) do
-  reply[#reply + 1], reply[#reply + 2] = id, lacked[id] or '-'
+  reply[#reply + 1], reply[#reply + 2], reply[#reply + 3] = id, lacked[id] or '-', reads[id] or '1'
 end
 return reply

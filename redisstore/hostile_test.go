@@ -2,7 +2,9 @@ package redisstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -152,6 +154,37 @@ func TestUnreadableClocksHinderNobody(t *testing.T) {
 		want := []string{"behind", "much", "node", "of one that came before the shard's was set back", "of one that is gone"}
 		if left = slices.DeleteFunc(left, func(of string) bool { return of == "more than a number" }); err != nil || !slices.Equal(left, want) {
 			t.Errorf("left is what %q said, %v; want %q", left, err, want)
+		}
+	})
+}
+
+// A node that names no format, as nodes before v0.2.0, reads the first format. The same holds for a node that has named something else.
+func TestFormatsOfNodes(t *testing.T) {
+	t.Parallel()
+	onBothRedis(t, func(t *testing.T, shard *testRedis, s *Store) {
+		now := time.Now()
+		want := map[string]int{"node": timer.LastFormat, "names none": timer.FirstFormat, "names two": timer.LastFormat, "names much": timer.FirstFormat, "names a word": timer.FirstFormat, "says nothing": timer.FirstFormat}
+		beats := []redis.Z{}
+		for node := range want {
+			beats = append(beats, redis.Z{Score: float64(now.UnixMilli()), Member: node})
+		}
+		said := map[string]string{"names none": " -", "names two": " - 2 and more", "names much": " - 999", "names a word": " - two"}
+		for node, text := range said {
+			said[node] = fmt.Sprint(now.UnixMilli(), now.UnixMilli(), text)
+		}
+		if err := errors.Join(shard.client.ZAdd(t.Context(), nodesKey("http"), beats...).Err(), shard.client.HSet(t.Context(), clocksKey("http"), said).Err()); err != nil {
+			t.Fatal(err)
+		}
+		heard, err := s.Beat(t.Context(), "a", store.Announcement{Clock: now, Format: timer.LastFormat})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := map[string]int{}
+		for _, node := range heard.Nodes {
+			got[node.Name] = node.Format
+		}
+		if !maps.Equal(got, want) {
+			t.Errorf("formats %v, want %v", got, want)
 		}
 	})
 }

@@ -27,7 +27,7 @@ func (s *Store) Beat(ctx context.Context, name string, own store.Announcement) (
 		Script: "beat", Keys: []string{nodesKey(s.lane), clocksKey(s.lane), pausesKey(s.lane), statusKey(s.lane)},
 		Args: []any{
 			s.node, timing.NodeLife.Milliseconds(), own.Clock.UnixMilli(), timing.MaxClockAhead.Milliseconds(), namesOf(own.Lacks),
-			timing.DecisionLife.Milliseconds(), timing.StatusLife.Milliseconds(), own.Text,
+			timing.DecisionLife.Milliseconds(), timing.StatusLife.Milliseconds(), own.Text, own.Format,
 		},
 	}
 	sh.Eval(ctx, sh.Poll, []*shard.Call{c})
@@ -35,7 +35,8 @@ func (s *Store) Beat(ctx context.Context, name string, own store.Announcement) (
 	if err != nil {
 		return store.Announced{}, err
 	}
-	if len(said) < 3 || len(said)%2 != 1 {
+	const ofOne = 3 // texts
+	if len(said)%ofOne != 0 || len(said) == 0 {
 		return store.Announced{}, sh.Unavailable(shard.ErrReply)
 	}
 	gap, gapErr := strconv.ParseInt(said[0], 10, 64)
@@ -46,8 +47,12 @@ func (s *Store) Beat(ctx context.Context, name string, own store.Announcement) (
 	sh.LeftAlone(record.Milliseconds(gap))
 	sh.Announced(gap < 0)
 	heard := store.Announced{Fastest: time.UnixMilli(shows), Decisions: parseDecisions(said[2], c.NowUs)}
-	for i := 3; i < len(said); i += 2 {
-		heard.Nodes = append(heard.Nodes, store.LiveNode{Name: said[i], Lacks: parseNames(said[i+1])})
+	for i := ofOne; i < len(said); i += ofOne {
+		format, err := strconv.Atoi(said[i+2])
+		if err != nil {
+			return store.Announced{}, sh.Unavailable(fmt.Errorf("%w: %w", shard.ErrReply, err))
+		}
+		heard.Nodes = append(heard.Nodes, store.LiveNode{Name: said[i], Lacks: parseNames(said[i+1]), Format: format})
 	}
 	return heard, nil
 }

@@ -74,6 +74,10 @@ func ProblemOf(err error) (Problem, bool) {
 		return unmetProblem(unmet), true
 	case errors.Is(err, timer.ErrOverloaded):
 		return Overloaded(), true
+	case errors.Is(err, timer.ErrNotUpgraded):
+		p := NewProblem(http.StatusServiceUnavailable, "upgrade-under-way", "a node of an earlier version is running, and can't read such a timer; nothing was done; send the request again once all nodes are upgraded, or leave out method, headers, timeout, retry and expires-after")
+		p.RetryAfter = timer.RetryAfter
+		return p, true
 	case errors.Is(err, timer.ErrUpgrading):
 		p := NewProblem(http.StatusServiceUnavailable, "upgrade-under-way", "a later version of the server has written the timer, and this node can't read that; upgrade this node, or send the request to a node that is upgraded; until then the request may have been carried out or not")
 		p.RetryAfter = timer.RetryAfter

@@ -14,11 +14,11 @@ import (
 	"chronos/cmd/internal/environment"
 	"chronos/cmd/internal/operator"
 	"chronos/cmd/internal/process"
-	"chronos/redisstore/record"
 	"chronos/scheduler"
 	"chronos/scheduler/cluster"
 	"chronos/scheduler/forecast"
 	"chronos/scheduler/pulse"
+	"chronos/scheduler/timer"
 )
 
 // serve makes the servers of both listeners.
@@ -78,7 +78,7 @@ func (n *node) identity() pulse.Identity {
 	}
 	version, golang := process.Version()
 	return pulse.Identity{
-		Host: host, Version: version + " " + golang, Format: record.Format, Started: time.Now(),
+		Host: host, Version: version + " " + golang, Format: timer.LastFormat, Started: time.Now(),
 		Public: n.listener.Addr().String(), Admin: n.adminAt.Addr().String(),
 	}
 }

@@ -35,12 +35,8 @@ type Record struct {
 	body          string // JSON; "" of a tombstone
 }
 
-// The formats of records, digits. A live record of the second format has members that the first format does not
-// have. A chronos that knows only the first format leaves the record alone: without the members a callback would be wrong.
-const firstFormat, lastFormat = '1', '2'
-
-// Format is the number of the last format.
-const Format = lastFormat - '0'
+// The formats of records, digits.
+const firstFormat, lastFormat = '0' + timer.FirstFormat, '0' + timer.LastFormat
 
 // stateWidth is the width of the format, the state's letter, version, sequence number and attempt together;
 // headWidth is the width of the head.

@@ -108,7 +108,7 @@ func (m *members) addTo(t *timer.Timer) {
 }
 
 // hasMembers reports whether the timer has members of the second format.
-func hasMembers(t *timer.Timer) bool { return t.ExpiresAfter != 0 || !t.Callback.Plain() }
+func hasMembers(t *timer.Timer) bool { return t.Format() > timer.FirstFormat }
 
 // plainSpecification reads most specifications: only fields that appendSpecification writes, with strings free of
 // escapes. Every other specification is left to a JSON library.

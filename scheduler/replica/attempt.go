@@ -50,6 +50,17 @@ func (w *Wish) written() timer.State {
 	return state
 }
 
+// format is the format in which the wish is stored.
+func (w *Wish) format() int {
+	switch {
+	case w.Timer == nil:
+		return timer.FirstFormat
+	case w.read != nil:
+		return timer.LastFormat
+	}
+	return w.Timer.Format()
+}
+
 // NewWish is a new version of the timer, or the timer's end if t is nil.
 func (k *Keeper) NewWish(id timer.ID, t *timer.Timer) Wish {
 	return Wish{ID: id, Version: k.shards.NextVersion(), Timer: t, Begun: k.config.SinceBoot()}
@@ -114,6 +125,16 @@ func (k *Keeper) newAttempt(w Wish) attempt {
 		}
 	}
 	return a
+}
+
+// tooNew refuses a wish in a format that a live node can't read: the node would leave the timer alone, or end the timer
+// by what the node has claimed before.
+func (a *attempt) tooNew() bool {
+	if format := a.format(); format == timer.FirstFormat || a.k.shards.AllRead(format) {
+		return false
+	}
+	a.err = timer.ErrNotUpgraded
+	return true
 }
 
 // conditional reports whether the first owner decides about the write before another copy gets the write.

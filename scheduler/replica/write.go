@@ -63,6 +63,7 @@ func (k *Keeper) writeAll(ctx context.Context, attempts []attempt) {
 		defer cancel()
 	}
 	open := slices.AppendSeq(make([]*attempt, 0, len(attempts)), each(attempts))
+	open = slices.DeleteFunc(open, (*attempt).tooNew)
 	for n := 1; len(open) > 0; n++ {
 		for _, a := range open {
 			a.renew()

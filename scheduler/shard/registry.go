@@ -2,6 +2,7 @@ package shard
 
 import (
 	"hash/fnv"
+	"iter"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -125,25 +126,46 @@ func (r *Registry) others(live []store.LiveNode) []store.LiveNode {
 				lacks = append(lacks, name)
 			}
 		}
-		others = append(others, store.LiveNode{Name: node.Name, Lacks: lacks})
+		others = append(others, store.LiveNode{Name: node.Name, Lacks: lacks, Format: node.Format})
 	}
 	return others
 }
 
-// live is how many nodes are live, this node included: the nodes that have announced themselves on
-// any shard lately.
+// live is how many nodes are live, this node included.
 func (r *Registry) live() int {
-	names, now := map[string]bool{r.config.Node: true}, r.config.SinceBoot()
-	for _, sh := range r.All() {
-		known := sh.heard.Load()
-		if known == nil || now-known.sinceBoot > timing.NodeLife {
-			continue
-		}
-		for i := range known.others {
-			names[known.others[i].Name] = true
-		}
+	names := map[string]bool{r.config.Node: true}
+	for node := range r.liveOthers() {
+		names[node.Name] = true
 	}
 	return len(names)
+}
+
+// AllRead reports whether all live nodes read timers of the format. A shard that has not answered lately says nothing of nodes.
+func (r *Registry) AllRead(format int) bool {
+	for node := range r.liveOthers() {
+		if node.Format < format {
+			return false
+		}
+	}
+	return true
+}
+
+// liveOthers are the other nodes that have announced themselves lately, once for each shard.
+func (r *Registry) liveOthers() iter.Seq[*store.LiveNode] {
+	return func(yield func(*store.LiveNode) bool) {
+		now := r.config.SinceBoot()
+		for _, sh := range r.All() {
+			known := sh.heard.Load()
+			if known == nil || now-known.sinceBoot > timing.NodeLife {
+				continue
+			}
+			for i := range known.others {
+				if !yield(&known.others[i]) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // Ailing reports whether a shard is not up.

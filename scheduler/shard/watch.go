@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"chronos/scheduler/store"
+	"chronos/scheduler/timer"
 	"chronos/scheduler/timing"
 )
 
@@ -24,8 +25,8 @@ const (
 // Watch announces the change at once, and then the node more often for a while. Watch also learns
 // which nodes are alive, and now and then surveys the shard. Watch returns when ctx ends.
 func (sh *Shard) Watch(ctx context.Context) {
-	timer := time.NewTimer(0)
-	defer timer.Stop()
+	wake := time.NewTimer(0)
+	defer wake.Stop()
 	var told []string
 	var next, survey, changed time.Time
 	for {
@@ -52,11 +53,11 @@ func (sh *Shard) Watch(ctx context.Context) {
 		if sh.r.failing() {
 			wait = min(wait, lackingLook)
 		}
-		timer.Reset(wait)
+		wake.Reset(wait)
 		select {
 		case <-ctx.Done():
 			return
-		case <-timer.C:
+		case <-wake.C:
 		}
 	}
 }
@@ -65,7 +66,7 @@ func (sh *Shard) beat(ctx context.Context, lacks []string) {
 	bounded, cancel := sh.r.config.Awake.WithTimeout(ctx, timing.BeatInterval)
 	defer cancel()
 	began := sh.Answers.Begin()
-	own := store.Announcement{Clock: sh.r.config.Wall(), Lacks: lacks}
+	own := store.Announcement{Clock: sh.r.config.Wall(), Lacks: lacks, Format: timer.LastFormat}
 	if sh.r.Tell != nil {
 		own.Text = sh.r.Tell()
 	}

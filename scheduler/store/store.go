@@ -86,9 +86,10 @@ type Membership interface {
 
 // Announcement is what a node announces.
 type Announcement struct {
-	Clock time.Time // of the node
-	Lacks []string  // the shards that the node does not reach, by name
-	Text  string    // what the node tells of itself (package pulse); "" for nothing
+	Clock  time.Time // of the node
+	Lacks  []string  // the shards that the node does not reach, by name
+	Format int       // the last format of stored timers that the node reads
+	Text   string    // what the node tells of itself (package pulse); "" for nothing
 }
 
 // Told is the text that a node has announced.
@@ -111,8 +112,9 @@ type Announced struct {
 
 // LiveNode is a node that works on a shard.
 type LiveNode struct {
-	Name  string
-	Lacks []string // the shards that the node does not reach, by name
+	Name   string
+	Lacks  []string // the shards that the node does not reach, by name
+	Format int      // the last format of stored timers that the node reads
 }
 
 // Survey is what waits on a shard.

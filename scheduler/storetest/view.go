@@ -208,7 +208,7 @@ func (v *view) Beat(ctx context.Context, name string, own store.Announcement) (h
 				delete(s.beats, node)
 				continue
 			}
-			heard.Nodes = append(heard.Nodes, store.LiveNode{Name: node, Lacks: s.clocks[node].Lacks})
+			heard.Nodes = append(heard.Nodes, store.LiveNode{Name: node, Lacks: s.clocks[node].Lacks, Format: s.clocks[node].Format})
 		}
 		heard.Decisions = s.decided(now)
 		slices.SortFunc(heard.Nodes, func(a, b store.LiveNode) int {

@@ -22,6 +22,9 @@ var (
 	// that this chronos can't read.
 	ErrUpgrading = fmt.Errorf("%w: a later chronos has written the timer", ErrUnavailable)
 
+	// ErrNotUpgraded is an ErrUnavailable of a write in a format that a live node can't read. Nothing was done.
+	ErrNotUpgraded = fmt.Errorf("%w: a node that is not upgraded can't read such a timer", ErrUnavailable)
+
 	// ErrKeyReused says that a request with the same idempotency key and another
 	// body was accepted before. Nothing was done.
 	ErrKeyReused = errors.New("idempotency key reused")

@@ -50,7 +50,7 @@ type load struct {
 	seed     uint64
 
 	wg      sync.WaitGroup
-	members atomic.Bool // some node is upgraded, and reads the second format
+	members atomic.Bool // all nodes are upgraded, and read the second format
 	writes  atomic.Int64
 	lastDue atomic.Int64 // ns of the journal: all requested pops are due by then
 }

@@ -2,6 +2,7 @@ package processtest
 
 import (
 	"bytes"
+	"errors"
 	"flag"
 	"math/rand/v2"
 	"net/http"
@@ -66,7 +67,7 @@ func buildCommit(t *testing.T, commit string) string {
 	return path
 }
 
-func upgradeMix(m *mix) { m.rate, m.members = 200, 0.15 }
+func upgradeMix(m *mix) { m.rate, m.members = 200, 0.5 }
 
 // lookedAtSeldom is for timers that the owner of their partition can't read. The third node of a partition looks for
 // neglected timers every 0.8 s.
@@ -83,24 +84,72 @@ func (r *rig) upgrade() {
 	killed := rand.IntN(len(nodes))
 	for i, m := range nodes {
 		r.turn(m, binary, i == killed)
-		r.load.members.Store(true)
 		r.wait(betweenTurns)
+		if i+1 < len(nodes) {
+			r.wantRefused(nodes[0])
+		}
 	}
-	r.wait(betweenTurns) // with upgraded nodes alone
+	r.wantTaken(nodes[0])
+	r.load.members.Store(true)
+	r.wait(3 * betweenTurns) // with upgraded nodes alone
+	held := r.holdBack(nodes[0])
+	r.load.members.Store(false)
 	killed = rand.IntN(len(nodes) - 1)
 	for i, m := range nodes[1:] {
 		r.turn(m, earlier, i == killed)
 		r.wait(betweenTurns)
 	}
-	r.load.members.Store(false)
 	r.wait(recurringPops*r.load.mix.longestRecurring + 2*time.Second) // until no timer of the load has the second format
-	held := r.holdBack(nodes[0], nodes[1])
 	r.turn(nodes[0], earlier, false)
 	held.wantLeftAlone(r)
 	r.turn(nodes[0], binary, false)
 	held.wantCalled(r)
-	r.load.members.Store(true)
 	r.wait(betweenTurns)
+}
+
+// marked is a timer that only the second format has room for.
+func marked(interval time.Duration, url string) client.Timer {
+	return client.Timer{
+		Interval: interval, URI: url + webhooktest.PutSuffix, Opaque: "marked", Method: http.MethodPut,
+		Headers: map[string]string{webhooktest.AskedHeader: webhooktest.PutSuffix},
+	}
+}
+
+// wantRefused checks that an upgraded node takes no timer of the second format while an earlier node is live.
+func (r *rig) wantRefused(upgraded *member) {
+	r.t.Helper()
+	c, url := clientOf(r.t, upgraded.nodeProcess), "http://127.0.0.1:9/"
+	_, err := c.Create(r.t.Context(), marked(time.Hour, url))
+	r.wantUpgradeUnderWay("a timer of the second format", err)
+	plain, err := c.Create(r.t.Context(), client.Timer{Interval: time.Hour, URI: url})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	_, err = c.Patch(r.t.Context(), plain.ID, client.Change{Opaque: new("patched")})
+	r.wantUpgradeUnderWay("a PATCH", err)
+	if _, err := c.Delete(r.t.Context(), plain.ID); err != nil {
+		r.t.Error(err)
+	}
+}
+
+func (r *rig) wantUpgradeUnderWay(what string, err error) {
+	r.t.Helper()
+	if problem, ok := errors.AsType[*client.Problem](err); !ok || problem.Code != "upgrade-under-way" {
+		r.t.Errorf("%s while an earlier node is live: %v, want upgrade-under-way", what, err)
+	}
+}
+
+// wantTaken waits until an upgraded node takes timers of the second format: the last earlier node has gone.
+func (r *rig) wantTaken(upgraded *member) {
+	r.t.Helper()
+	c := clientOf(r.t, upgraded.nodeProcess)
+	testkit.Eventually(r.t, testkit.Soon, "timers of the second format are taken", func() bool {
+		made, err := c.Create(r.t.Context(), marked(time.Hour, "http://127.0.0.1:9/"))
+		if err == nil {
+			_, err = c.Delete(r.t.Context(), made.ID)
+		}
+		return err == nil
+	})
 }
 
 // turn replaces a node by a node of a build.
@@ -131,27 +180,23 @@ type heldBack struct {
 	ids      []string
 }
 
-// holdBack creates timers of the second format through an upgraded node: a timer with a method and headers, and a timer that
-// an earlier node has created and the upgraded node has patched.
-func (r *rig) holdBack(upgraded, earlier *member) *heldBack {
+// holdBack creates timers of the second format: a timer with a method and headers, and a timer with a PATCH.
+func (r *rig) holdBack(upgraded *member) *heldBack {
 	r.t.Helper()
 	held := &heldBack{receiver: webhooktest.New(r.t)}
-	const interval = 8 * time.Second
+	const interval = 40 * time.Second // the way back takes some 30 s
 	url := held.receiver.URL() + "/"
-	plain := (&api{client: r.load.http}).create(r.t, earlier.nodeProcess, interval, url, "first")
+	plain := (&api{client: r.load.http}).create(r.t, upgraded.nodeProcess, interval, url, "first")
 	held.due = plain.due
 	c := clientOf(r.t, upgraded.nodeProcess)
 	if _, err := c.Patch(r.t.Context(), plain.id.String(), client.Change{Opaque: new("patched")}); err != nil {
 		r.t.Fatal(err)
 	}
-	marked, err := c.Create(r.t.Context(), client.Timer{
-		Interval: interval, URI: url + webhooktest.PutSuffix, Opaque: "marked", Method: http.MethodPut,
-		Headers: map[string]string{webhooktest.AskedHeader: webhooktest.PutSuffix},
-	})
+	made, err := c.Create(r.t.Context(), marked(interval, url))
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	held.ids = []string{plain.id.String(), marked.ID}
+	held.ids = []string{plain.id.String(), made.ID}
 	return held
 }
 
@@ -197,7 +242,7 @@ func (held *heldBack) wantCalled(r *rig) {
 	}
 }
 
-// judgeUpgrade makes sure that timers of the second format were called while nodes of both builds ran.
+// judgeUpgrade makes sure that timers of the second format were called, some of them while nodes of both builds ran.
 func (r *rig) judgeUpgrade(h *history.History, _ *history.Report) {
 	both, all := 0, 0
 	for i := range h.Callbacks {
@@ -209,7 +254,7 @@ func (r *rig) judgeUpgrade(h *history.History, _ *history.Report) {
 		}
 	}
 	r.t.Logf("%d callbacks of timers of the second format, %d of these while nodes of both builds ran", all, both)
-	if both < 100 {
-		r.t.Errorf("%d callbacks of timers of the second format came while nodes of both builds ran: too few", both)
+	if both < 20 || all < 300 {
+		r.t.Errorf("%d callbacks of timers of the second format, and %d of these while nodes of both builds ran: too few", all, both)
 	}
 }
