@@ -67,10 +67,10 @@ func (f *fastClaim) knew(mini *miniredis.Miniredis, sha string) bool {
 }
 
 // beats carries out a heartbeat. said holds the age of the latest earlier heartbeat, the reading of the
-// fastest clock, no decisions about destinations, and the live nodes with the shards they lack. ok is false if args, of an EVALSHA, are no
-// heartbeat.
+// fastest clock, no decisions about destinations, and the live nodes with the shards that they lack and the formats that they read. ok is
+// false if args, of an EVALSHA, are no heartbeat.
 func (f *fastClaim) beats(mini *miniredis.Miniredis, args []string, now time.Time) (said []string, ok bool) {
-	if f == nil || len(args) != 14 || args[0] != f.beat || !f.knew(mini, f.beat) || mini.Exists(args[4]) { // pauses are for the script
+	if f == nil || len(args) != 15 || args[0] != f.beat || !f.knew(mini, f.beat) || mini.Exists(args[4]) { // pauses are for the script
 		return nil, false
 	}
 	key, clocks, node := args[2], args[3], args[6]
@@ -115,12 +115,13 @@ func (f *fastClaim) beats(mini *miniredis.Miniredis, args []string, now time.Tim
 	}
 	_, _ = mini.ZAdd(key, scores[node], node) // the key is a sorted set
 	tell(mini, args[5], node, args[13], now.UnixMilli(), forgetMs, scores)
-	shows, lacked := fastest(mini, clocks, node, args[10], now, deadAfterMs, clockMs, maxAheadMs)
+	shows, announced := fastest(mini, clocks, node, args[10]+" "+args[14], now, deadAfterMs, clockMs, maxAheadMs)
 	said = []string{gap, shows, ""}
 	for _, id := range slices.SortedFunc(maps.Keys(scores), func(a, b string) int {
 		return cmp.Or(cmp.Compare(scores[a], scores[b]), cmp.Compare(a, b))
 	}) {
-		said = append(said, id, cmp.Or(lacked[id], "-"))
+		of := announced[id]
+		said = append(said, id, cmp.Or(of.lacks, "-"), cmp.Or(of.format, "1"))
 	}
 	return said, true
 }
@@ -140,18 +141,20 @@ func tell(mini *miniredis.Miniredis, status, node, text string, nowMs, forgetMs 
 	}
 }
 
-// fastest announces a node's clock and the shards that the node lacks. fastest returns the reading of the
-// fastest clock, and the shards that each node lacks.
-func fastest(mini *miniredis.Miniredis, clocks, node, lacks string, now time.Time, deadAfterMs, clockMs, maxAheadMs int64) (shows string, lacked map[string]string) {
+// announced are the shards that a node lacks, and the last format that the node reads.
+type announced struct{ lacks, format string }
+
+// fastest announces a node's clock and words. fastest returns the reading of the fastest clock, and the words of all nodes.
+func fastest(mini *miniredis.Miniredis, clocks, node, words string, now time.Time, deadAfterMs, clockMs, maxAheadMs int64) (shows string, said map[string]announced) {
 	nowMs, fastestMs := now.UnixMilli(), clockMs
-	lacked = make(map[string]string)
-	mini.HSet(clocks, node, fmt.Sprint(clockMs, nowMs, " "+lacks))
+	said = make(map[string]announced)
+	mini.HSet(clocks, node, fmt.Sprint(clockMs, nowMs, " "+words))
 	all, _ := mini.HKeys(clocks) // the key exists
 	for _, of := range all {
 		var showedMs, atMs int64
-		var lacks string
-		_, _ = fmt.Sscan(mini.HGet(clocks, of), &showedMs, &atMs, &lacks) // it was announced
-		lacked[of] = lacks
+		var words announced
+		_, _ = fmt.Sscan(mini.HGet(clocks, of), &showedMs, &atMs, &words.lacks, &words.format) // it was announced
+		said[of] = words
 		ageMs := nowMs - atMs
 		showsMs := showedMs + max(0, min(ageMs, deadAfterMs))
 		broken := showsMs > clockMs+maxAheadMs
@@ -162,7 +165,7 @@ func fastest(mini *miniredis.Miniredis, clocks, node, lacks string, now time.Tim
 			mini.HDel(clocks, of)
 		}
 	}
-	return strconv.FormatInt(fastestMs, 10), lacked
+	return strconv.FormatInt(fastestMs, 10), said
 }
 
 // answers reports whether args, of an EVALSHA, are claims that find nothing now, and in how many partitions of
