@@ -243,7 +243,7 @@ local function revise(kind, key, new, old, look, lease)
   elseif lease and not fenced then
     score = now_ms
     if string.sub(old, 33, 35) == '000' then
-      local offset = string.sub(new, 33, 35) == '000' and look - due_of(new) or 0
+      local offset = (kind == 'onto' or string.sub(new, 33, 35) == '000') and look - due_of(new) or 0
       local turn = start_of(old) + due_of(old) + (kind == 'onto' and offset * (2 * number(old, 37, 38) + 1) or offset)
       -- A lease lasts longer than until the turn of its pop, unless the pop came due before its turn: by hasten.
       local lease_end = tonumber(redis.call('ZSCORE', due, key) or '')

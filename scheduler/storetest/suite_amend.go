@@ -58,6 +58,15 @@ func amendCases() map[string]func(*rig) {
 				r.Errorf("claimed %+v", again.Record)
 			}
 		},
+		"amend where no copy belongs keeps the offset, whatever the attempt": func(r *rig) {
+			r.leased("k", oneShot(0), far)
+			record := r.live("k").Record
+			record.State.Attempt, record.State.Rev = 1, version(2)
+			r.amend(store.AmendLeft(store.Target{Key: "k", RF: replicas}, &record, store.Times{Offset: brief}))
+			if got := r.live("k"); got.Look.Sub(got.Due) != brief {
+				r.Errorf("the copy comes due %v after the pop, want %v", got.Look.Sub(got.Due), brief)
+			}
+		},
 		"amend leaves a callback alone":                      checkAmendUnderCallback,
 		"done leaves a tombstone where a PATCH came between": checkAmendedEnd,
 		"a revision stays with a newer state, and comes to a newer state": func(r *rig) {
