@@ -44,7 +44,7 @@ func parse(text string) (Scenario, error) {
 			sc.Budget = max(sc.Budget, 1)
 			for kind := range strings.SplitSeq(value, ",") {
 				sc.Faults |= map[string]Fault{
-					"cut": Cut, "lose": Lose, "wipe": Wipe, "some": WipeSome, "pause": Pause, "die": Die, "mark": MarkFails, "any": SiteFaults,
+					"cut": Cut, "oneway": CutOneWay, "lose": Lose, "wipe": Wipe, "some": WipeSome, "pause": Pause, "die": Die, "mark": MarkFails, "any": SiteFaults,
 				}[kind]
 			}
 		default:

@@ -6,14 +6,14 @@ func (x *stepper) fence(i int8) {
 	if at.Task.Phase != cleared {
 		return
 	}
-	if !at.at(at.Task.Version, at.Task.Pop) {
+	if !at.at(at.Task.Version, at.Task.Pop) || x.now.Now > at.Task.Since+x.sc.Slow {
 		x.add(i, "is refused by the fence", atOnce, func(n *state) Violation {
 			n.Sites[i].Task = task{}
 			return ""
 		})
 		return
 	}
-	x.add(i, "calls", atOnce, func(n *state) Violation {
+	x.add(i, "calls", x.now.Now >= at.Task.Since+x.sc.Slow, func(n *state) Violation {
 		t := &n.Sites[i].Task
 		t.Phase, t.Since = calling, n.Now
 		return n.call(x.sc, i, t.Version, t.Pop)
@@ -28,7 +28,7 @@ func (at *site) at(version, pop int8) bool {
 // answerOf adds the answer of the receiver, and the outcome on the copy.
 func (x *stepper) answerOf(i int8) {
 	t := x.now.Sites[i].Task
-	if t.Phase != calling {
+	if t.Phase != calling || x.now.Sites[i].Stopped > 0 {
 		return
 	}
 	x.add(i, "has the outcome", x.now.Now >= t.Since+x.sc.Hold, func(n *state) Violation {

@@ -12,19 +12,22 @@ const (
 	LateAfterAnswer Violation = "old version over 2 s after an answer, in touch"
 	Needless        Violation = "duplicate with no fault"
 	Again           Violation = "duplicate outside of a cut"
-	Short           Violation = "duplicate in a cut shorter than the delay" // if there are cuts alone
-	OldPop          Violation = "old pop after a newer one"
+	Short           Violation = "duplicate in a cut shorter than the delay" // if the home is prompt
+	OldPop          Violation = "old pop again after a newer one, outside of a cut"
 	LeftOver        Violation = "live copy left at the end"
 )
 
 // call notes and judges a callback that starts.
 func (s *state) call(sc *Scenario, i, version, pop int8) Violation {
 	v := s.judge(sc, i, version, pop)
+	if s.Sites[i].Task.Known {
+		s.Avoidable |= place(version, pop)
+	}
 	s.Called |= place(version, pop)
 	if s.Calm == calmAfter {
 		s.Calmly |= place(version, pop)
 	}
-	if s.Cut {
+	if s.Cut != 0 {
 		s.CutCalled |= place(version, pop)
 	}
 	s.HighestOf[version] = max(s.HighestOf[version], pop)
@@ -47,21 +50,33 @@ func (s *state) judge(sc *Scenario, i, version, pop int8) Violation {
 			return LateAfterAnswer
 		}
 	}
-	switch {
-	case s.Calmly&place(version, pop) != 0:
-		return Needless
-	case sc.Faults == Cut && s.CutCalled&place(version, pop) != 0 && s.Joined > -siteDelay:
-		return Short
-	case s.Sites[i].Task.Known && s.Joined > promised:
-		return Again
-	case s.Calm < calmAfter:
-	case s.Called&place(version, pop) != 0:
-		return Again
-	case pop < s.HighestOf[version]:
-		return OldPop
+	if s.Called&place(version, pop) != 0 {
+		v := s.judgeDuplicate(sc, i, place(version, pop))
+		if v == Again && pop < s.HighestOf[version] {
+			return OldPop
+		}
+		return v
 	}
 	return ""
 }
+
+// judgeDuplicate judges a callback of a pop that was called before.
+func (s *state) judgeDuplicate(sc *Scenario, i int8, bit uint32) Violation {
+	switch {
+	case s.Calmly&bit != 0:
+		return Needless
+	case sc.prompt() && s.CutCalled&bit != 0 && s.Joined > -siteDelay:
+		return Short
+	case (s.Sites[i].Task.Known || s.Avoidable&bit != 0) && s.Joined > promised:
+		return Again
+	case s.Calm == calmAfter && s.Excused&bit == 0:
+		return Again
+	}
+	return ""
+}
+
+// prompt reports whether the home is never late.
+func (sc *Scenario) prompt() bool { return sc.Faults&^(Cut|CutOneWay) == 0 && sc.Slow == 0 }
 
 // forgotten reports whether every site that had the version has lost its data, or all its nodes.
 func (s *state) forgotten(version int8) bool {

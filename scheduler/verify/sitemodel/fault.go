@@ -5,16 +5,19 @@ func (x *stepper) faults() {
 	s := x.now
 	hurts := s.Budget > 0 && s.Now >= x.sc.From && s.Now < x.sc.Heal
 	switch {
-	case s.Cut:
+	case s.Cut != 0:
 		x.add(-1, "the cut heals", s.Now >= x.sc.Heal, func(n *state) Violation {
-			n.Cut, n.CutCalled = false, 0
+			n.Cut, n.CutCalled = 0, 0
 			return ""
 		})
 	case hurts && x.sc.Faults&Cut != 0:
-		x.hurt(-1, "the sites are cut from each other", func(n *state) { n.Cut, n.Joined = true, 0 })
+		x.hurt(-1, "the sites are cut from each other", func(n *state) { n.Cut, n.Joined = 1<<sites-1, 0 })
 	}
 	for i := range sites {
 		at := &s.Sites[i]
+		if hurts && s.Cut == 0 && x.sc.touches(i, CutOneWay) {
+			x.hurt(i, "is cut from the other site, one way", func(n *state) { n.Cut, n.Joined = 1<<i, 0 })
+		}
 		switch {
 		case at.Lost:
 			continue
@@ -42,7 +45,8 @@ func (x *stepper) hurtSite(i int8) {
 	at := &x.now.Sites[i]
 	if x.sc.touches(i, Lose) {
 		x.hurt(i, "is lost", func(n *state) {
-			n.Sites[i], n.Settled = site{Lost: true}, 0
+			n.loseData(i)
+			n.Sites[i] = site{Lost: true}
 		})
 	}
 	if x.sc.touches(i, Wipe) {
@@ -79,7 +83,7 @@ func (x *stepper) hurtSite(i int8) {
 // loseData removes all that the shards of a site have of the timer. A callback under way goes on.
 func (s *state) loseData(i int8) {
 	at := &s.Sites[i]
-	s.Settled = 0
+	s.Settled, s.Avoidable, s.Excused = 0, 0, s.Called
 	at.unmark()
 	at.Copy, at.Telling, at.Told, at.Held = record{}, false, record{}, 0
 	at.Heard, at.Filling, at.Unsure = heardFor+1, 0, false

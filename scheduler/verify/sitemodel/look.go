@@ -10,12 +10,20 @@ func (x *stepper) look(i int8) {
 	switch {
 	case at.Copy.Home != i:
 		x.compareOutside(i)
-	case x.now.inTouch(x.sc, i) && !x.overdue(i) || !x.now.answers(x.sc, i):
+	case x.now.inTouch(x.sc, i) && !x.overdue(i):
+		x.add(i, "is about to call", atOnce, func(n *state) Violation {
+			n.clear(i)
+			if x.sc.Rules.LimitFromRead && x.sc.Slow > 0 { // otherwise the callback begins within the tick
+				n.Sites[i].Task.Since -= at.Heard
+			}
+			return ""
+		})
+	case !x.now.answers(x.sc, i):
 		x.clear(i, "is about to call")
 	case x.now.Sites[1-i].Copy.newer(at.Copy):
 		x.adopt(i)
-	case x.now.Sites[1-i].calls(at.Copy) && x.sc.Rules.CallWaits:
-		x.add(i, "waits for the callback of the other site", atOnce, func(n *state) Violation {
+	case x.now.Sites[1-i].leased(at.Copy) && x.sc.Rules.LeaseWaits:
+		x.add(i, "waits for the other site", atOnce, func(n *state) Violation {
 			n.Sites[i].Copy.Look = n.Now + skew
 			return ""
 		})
@@ -45,14 +53,14 @@ func (x *stepper) overdue(i int8) bool {
 
 func (s *state) clear(i int8) {
 	at := &s.Sites[i]
-	at.Task = task{Phase: cleared, Version: at.Copy.Version, Pop: at.Copy.Pop}
+	at.Task = task{Phase: cleared, Version: at.Copy.Version, Pop: at.Copy.Pop, Since: s.Now}
 	over := s.Settled&place(at.Copy.Version, at.Copy.Pop) != 0
-	at.Task.Known = over || s.Sites[1-i].calls(at.Copy)
+	at.Task.Known = over || s.Sites[1-i].leased(at.Copy)
 }
 
-// calls reports whether a callback of the pop is under way in a site.
-func (at *site) calls(r record) bool {
-	return at.Stopped == 0 && at.Empty == 0 && at.Task.Phase == calling && at.Task.Version == r.Version && at.Task.Pop == r.Pop
+// leased reports whether a site is about to call the pop, or calls the pop.
+func (at *site) leased(r record) bool {
+	return at.Stopped == 0 && at.Empty == 0 && at.Task.Phase != idle && at.Task.Version == r.Version && at.Task.Pop == r.Pop
 }
 
 func (x *stepper) adopt(i int8) {
@@ -75,8 +83,6 @@ func (x *stepper) compareOutside(i int8) {
 		x.removeOver(i)
 	case home.Copy.newer(mine.Copy) && r.Adopt:
 		x.adopt(i)
-	case mine.Copy.newer(home.Copy) && r.BringUp:
-		x.bringUp(i)
 	case r.Yield && home.Copy.same(mine.Copy) && (home.Stopped < aliveFor || !r.Heartbeat):
 		x.add(i, "yields", atOnce, func(n *state) Violation {
 			c := &n.Sites[i].Copy
@@ -88,22 +94,11 @@ func (x *stepper) compareOutside(i int8) {
 	}
 }
 
-func (x *stepper) bringUp(i int8) {
-	x.add(i, "brings up the home", atOnce, func(n *state) Violation {
-		n.merge(x.sc, 1-i, n.Sites[i].Copy)
-		n.alike(x.sc)
-		n.Sites[i].Copy.Look = n.Now + skew
-		return ""
-	})
-}
-
 // removeOver removes a copy whose timer is over at the home.
 func (x *stepper) removeOver(i int8) {
 	r, mine, home := &x.sc.Rules, &x.now.Sites[i], &x.now.Sites[1-i]
 	lacking := mine.Mark == versionMark || mine.Mark == popMark && !r.OutcomeOntoLive
 	switch {
-	case r.RemoveUnmarked && lacking && r.BringUpMissing && x.now.answers(x.sc, i):
-		x.bringUp(i)
 	case !r.RemoveOver, r.RemoveUnmarked && lacking, r.RemoveFilled && mine.Noted != home.Fill:
 		x.clear(i, "goes on")
 	default:

@@ -26,10 +26,13 @@ type Rules struct {
 	AnyMark bool
 	// InTouch: a home that is not in touch compares with the other site before a callback.
 	InTouch bool
+	// LimitFromRead: the time in which the home may begin the callback counts from the reading of the marks. Otherwise
+	// the time counts from the decision.
+	LimitFromRead bool
 	// OverdueCompares: a home whose pop is overdue by the delay compares, too.
 	OverdueCompares bool
-	// CallWaits: a home that compares waits while the other site calls the same pop.
-	CallWaits bool
+	// LeaseWaits: a home that compares waits while the other site has leased the same pop.
+	LeaseWaits bool
 	// Compare: a copy outside of the home compares before a callback.
 	Compare bool
 	// Yield: such a copy yields to an equal copy at the home.
@@ -38,10 +41,6 @@ type Rules struct {
 	Heartbeat bool
 	// Adopt: the copy adopts a newer state of the home.
 	Adopt bool
-	// BringUp: the copy brings up an older copy of the home, and looks again later.
-	BringUp bool
-	// BringUpMissing: a marked copy brings up a home that has nothing. Otherwise the copy is called at once.
-	BringUpMissing bool
 	// RemoveOver: the copy is removed if the home has nothing and the three conditions below hold.
 	RemoveOver bool
 	// RemoveReached: the copy is removed only if the home has answered.

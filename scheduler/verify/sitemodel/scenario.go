@@ -27,6 +27,7 @@ type Fault uint8
 // The kinds of faults.
 const (
 	Cut       Fault = 1 << iota // the sites don't hear each other for a while
+	CutOneWay                   // one site does not reach the other for a while
 	Lose                        // a site is lost for good
 	Wipe                        // a site loses all its data
 	WipeSome                    // a site loses some shards, and with them the timer's copies there
@@ -35,7 +36,7 @@ const (
 	MarkFails                   // a mark can't be written
 
 	// SiteFaults are the faults of which the promises speak.
-	SiteFaults = Cut | Lose | Wipe | WipeSome | Pause | Die
+	SiteFaults = Cut | CutOneWay | Lose | Wipe | WipeSome | Pause | Die
 )
 
 // Kind is a write of a client.
@@ -65,6 +66,7 @@ type Scenario struct {
 	Due      int8 // the first pop of version 1
 	Interval int8
 	PutPops  int8 // of the timer that a PUT makes
+	Slow     int8 // the longest time from the decision to the callback
 	Hold     int8 // the longest time of a callback
 	Life     int8 // of a tombstone
 

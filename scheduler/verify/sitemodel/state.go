@@ -38,7 +38,7 @@ const (
 
 // task is the work on the copy of a site.
 type task struct {
-	Phase, Version, Pop, Since int8
+	Phase, Version, Pop, Since int8 // Since: of the callback, or of what speaks for the callback
 	Known                      bool // another callback of the pop was over, or under way, when this one was decided
 }
 
@@ -98,15 +98,17 @@ type operation struct {
 type state struct {
 	Now    int8
 	Sites  [sites]site
-	Cut    bool
-	Joined int8 // how long the sites have heard each other, at most calmAfter; below 0: how long they have not
-	Calm   int8 // how long nothing has been wrong, at most calmAfter
+	Cut    uint8 // the sites that don't reach the other site
+	Joined int8  // how long the sites have heard each other, at most calmAfter; below 0: how long they have not
+	Calm   int8  // how long nothing has been wrong, at most calmAfter
 	Ops    [2]operation
 	Budget int8
 
 	Called    uint32 // pops whose callback has started, by place
 	Calmly    uint32 // pops whose callback has started, without a fault since
 	Settled   uint32 // pops whose outcome a site has, and no site has lost data since
+	Avoidable uint32 // pops whose callback has started although another was known
+	Excused   uint32 // pops whose callback started before a loss of data
 	CutCalled uint32 // pops whose callback has started in the present cut
 	HighestOf [lastVersion + 1]int8
 }
@@ -181,7 +183,7 @@ func (s *state) works(sc *Scenario, i int8) bool {
 }
 
 // reaches reports whether the site reaches the shards of the other site.
-func (s *state) reaches(i int8) bool { return !s.Cut && !s.Sites[1-i].Lost }
+func (s *state) reaches(i int8) bool { return s.Cut&(1<<i) == 0 && !s.Sites[1-i].Lost }
 
 // answers reports whether the shards of the other site answer this site.
 func (s *state) answers(sc *Scenario, i int8) bool {

@@ -25,11 +25,11 @@ func (x *stepper) successors(s *state) []move {
 		if s.works(x.sc, i) {
 			x.look(i)
 			x.fence(i)
-			x.answerOf(i)
 			x.propagate(i)
 			x.tell(i)
 			x.readMarks(i)
 		}
+		x.answerOf(i)
 		x.fill(i)
 	}
 	for k := range x.sc.Writes {
@@ -59,7 +59,7 @@ func (x *stepper) add(i int8, label string, urgent bool, change func(next *state
 func (x *stepper) tick() {
 	n := *x.now
 	n.Now++
-	calm := !n.Cut
+	calm := n.Cut == 0
 	for i := range n.Sites {
 		at := &n.Sites[i]
 		at.Young = false
@@ -81,7 +81,7 @@ func (x *stepper) tick() {
 		}
 		calm = calm && !at.Lost && at.Empty == 0 && at.Stopped == 0
 	}
-	if n.Cut {
+	if n.Cut != 0 {
 		n.Joined = max(n.Joined-1, -siteDelay)
 	} else {
 		n.Joined = min(max(n.Joined, 0)+1, calmAfter)

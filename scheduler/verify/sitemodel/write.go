@@ -40,7 +40,7 @@ func (x *stepper) begin(k int) {
 		return
 	}
 	start(4)
-	if x.now.Cut && x.now.Sites[w.Site].Copy.Version < other.Version && x.now.Now <= x.now.writtenAt(x.sc, other.Version)+clocksApart {
+	if x.now.Cut != 0 && x.now.Sites[w.Site].Copy.Version < other.Version && x.now.Now <= x.now.writtenAt(x.sc, other.Version)+clocksApart {
 		start(2)
 	}
 }
