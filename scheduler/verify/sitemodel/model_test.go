@@ -63,10 +63,12 @@ func scenarios() []string {
 	return slices.Concat(
 		combined("oneshot Hold=1", kinds, writes),
 		combined("oneshot Hold=4 Bound=9", []string{"", "Faults=cut", "Faults=pause", "Faults=wipe"}),
+		combined("oneshot Due=5", []string{"", "Slow=2"}, []string{"put=0,1,5,4", "put=1,1,5,4", "delete=1,1,5,0"}),
 		combined("oneshot Slow=2", []string{"", "Faults=cut", "Faults=pause", "Faults=wipe"}, []string{"put=0,2,4,4", "put=1,2,4,4"}),
 		combined("oneshot Budget=2 Heal=6", doubled, []string{"", "put=0,2,2,4", "delete=1,2,2,0"}),
 		combined("oneshot From=1 Heal=4 End=16", brief, twice),
 		combined("oneshot From=1 Heal=4 End=16 Pops=0", brief, first),
+		[]string{"oneshot End=12 Pops=0 put=0,1,1,1 put=1,1,1,1"},
 		combined("recurring Hold=1", kinds),
 		combined("recurring Hold=1 Budget=2", doubled),
 		combined("recurring Hold=1 Pops=2 PutPops=2 Heal=7 End=20", kinds, early),
