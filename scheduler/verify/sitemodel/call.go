@@ -6,7 +6,7 @@ func (x *stepper) fence(i int8) {
 	if at.Task.Phase != cleared {
 		return
 	}
-	if !at.at(at.Task.Version, at.Task.Pop) || x.now.Now > at.Task.Since+x.sc.Slow {
+	if !at.waitsFor(at.Task.Version, at.Task.Pop) || x.now.Now > at.Task.Since+x.sc.Slow {
 		x.add(i, "is refused by the fence", atOnce, func(n *state) Violation {
 			n.Sites[i].Task = task{}
 			return ""
@@ -20,8 +20,8 @@ func (x *stepper) fence(i int8) {
 	})
 }
 
-// at reports whether the copy waits for this pop.
-func (at *site) at(version, pop int8) bool {
+// waitsFor reports whether the copy waits for this pop.
+func (at *site) waitsFor(version, pop int8) bool {
 	return at.Copy.Kind == live && at.Copy.Version == version && at.Copy.Pop == pop
 }
 
@@ -34,7 +34,7 @@ func (x *stepper) answerOf(i int8) {
 	x.add(i, "has the outcome", x.now.Now >= t.Since+x.sc.Hold, func(n *state) Violation {
 		at := &n.Sites[i]
 		at.Task = task{}
-		if !at.at(t.Version, t.Pop) {
+		if !at.waitsFor(t.Version, t.Pop) {
 			return ""
 		}
 		n.Settled |= place(t.Version, t.Pop)
@@ -77,7 +77,7 @@ func (x *stepper) propagate(i int8) {
 		n.Sites[i].Out = outcome{}
 		other := &n.Sites[1-i]
 		switch {
-		case other.at(out.Version, out.Pop):
+		case other.waitsFor(out.Version, out.Pop):
 			n.settle(x.sc, 1-i)
 		case other.Copy.Kind != live || other.Copy.Version >= out.Version:
 		case out.Pop == x.sc.pops(out.Version):
