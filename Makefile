@@ -25,7 +25,7 @@ KAFKA     := TestBridges/(bridges-|rebalances|store-stopped)|TestBrokerAway|Test
 CAMPAIGNS := $(COPIES)|$(FAULTS)|$(UPGRADE)|$(KAFKA)
 
 # What takes longest begins first, three packages at a time: one mostly waits beside two that compute.
-MODEL := chronos/scheduler/verify/model
+MODEL := chronos/scheduler/verify/model chronos/scheduler/verify/sitemodel
 LONG  := chronos/cmd/chronos/simtest chronos/redisstore/topology chronos/scheduler chronos/cmd/chronos-bridge chronos/redisstore $(MODEL)
 
 # With the race detector: tests that take minutes with it and whose code other tests run, too, and the store's tests in synctest bubbles.

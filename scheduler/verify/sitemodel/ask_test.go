@@ -36,7 +36,7 @@ func parse(text string) (Scenario, error) {
 		case "oneshot":
 		case "recurring":
 			sc = Recurring()
-		case "put", "delete": // put=site,from,by,in
+		case "put", "delete": // followed by the site, the first and the last tick, and the ticks in between
 			if err := addWrite(&sc, name, value); err != nil {
 				return sc, fmt.Errorf("parse %q: %w", word, err)
 			}

@@ -64,10 +64,9 @@ func Explore(sc Scenario) *Result {
 	return r
 }
 
-var names = [...]string{london: "London", newYork: "New York"}
-
 // way is the shortest way to a state. The ticks are left out.
 func way(origins []origin, at int32) []string {
+	names := [...]string{london: "London", newYork: "New York"}
 	var lines []string
 	for ; at > 0; at = origins[at].from {
 		switch o := origins[at]; {

@@ -18,14 +18,13 @@ func (x *stepper) write(k int) {
 	}
 }
 
-var beginnings = [...]string{Put: "begins a PUT", Delete: "begins a DELETE"}
-
 // begin adds the begin of a write. While the sites don't hear each other, a clock may be behind.
 func (x *stepper) begin(k int) {
 	w := x.sc.Writes[k]
 	other := x.now.Ops[1-k]
+	label := [...]string{Put: "begins a PUT", Delete: "begins a DELETE"}[w.Kind]
 	start := func(version int8) {
-		x.add(w.Site, beginnings[w.Kind], anyTime, func(n *state) Violation {
+		x.add(w.Site, label, anyTime, func(n *state) Violation {
 			copied := n.Sites[w.Site].Copy
 			home := w.Site
 			if copied.Kind != absent && x.sc.Rules.HomeKept {
