@@ -36,7 +36,7 @@ func parse(text string) (Scenario, error) {
 		case "oneshot":
 		case "recurring":
 			sc = Recurring()
-		case "put", "delete": // followed by the site, the first and the last tick, and the ticks in between
+		case "put", "delete": // with Site, From, By and In of the write
 			if err := addWrite(&sc, name, value); err != nil {
 				return sc, fmt.Errorf("parse %q: %w", word, err)
 			}
