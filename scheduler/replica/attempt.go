@@ -127,8 +127,8 @@ func (k *Keeper) newAttempt(w Wish) attempt {
 	return a
 }
 
-// tooNew refuses a wish in a format that a live node can't read: the node would leave the timer alone, or end the timer
-// by what the node has claimed before.
+// tooNew refuses a wish in a format that a live node can't read. Such a node would leave the timer alone, or, amid a
+// callback, could not settle the callback, so that the pop would come twice.
 func (a *attempt) tooNew() bool {
 	if format := a.format(); format == timer.FirstFormat || a.k.shards.AllRead(format) {
 		return false

@@ -1,4 +1,5 @@
-// Package certificate gives listeners TLS by files that an operator may replace while the process runs.
+// Package certificate gives listeners TLS by files that an operator may replace while the process runs, and gives commands
+// the TLS of a client.
 package certificate
 
 import (

@@ -27,9 +27,12 @@ func Client(certFile, keyFile, own string) (*tls.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	block, _ := pem.Decode(text.Text)
+	block, rest := pem.Decode(text.Text)
+	for block != nil && block.Type != "CERTIFICATE" { // a file may have the key, too
+		block, rest = pem.Decode(rest)
+	}
 	if block == nil {
-		return nil, fmt.Errorf("the certificate file %s is no PEM", own)
+		return nil, fmt.Errorf("the certificate file %s has no certificate in PEM", own)
 	}
 	config.InsecureSkipVerify = true // VerifyConnection compares the whole certificate
 	config.VerifyConnection = func(state tls.ConnectionState) error {
