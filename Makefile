@@ -60,7 +60,7 @@ kafka: ## start a Kafka broker at 127.0.0.1:9092 to try the bridge with, with to
 	@go run ./cmd/chronos-bridge/bridgetest/serve
 
 .PHONY: test
-test: test-needs deploy ## install what the tests need, run the tests without the race detector and the campaigns: some 5 minutes
+test: test-needs deploy ## install what the tests need, run the tests without the race detector and the campaigns: some 7 minutes
 	go test -C loadtest $(TEST_FLAGS) ./...
 	go test -p 3 $(TEST_FLAGS) $(LONG) $$(go list ./... | grep -vx -e $(PROCESSES) -e $(BRIDGES) -e $(BROWSERS) -e $(STRANGER))
 	@# Behind the others, since these have bounds in milliseconds, and several at once, since processes are waited for.
