@@ -132,15 +132,14 @@ func (term *terminal) run(script string) (printed string, status int) {
 	end := fmt.Sprintf("block %d has ended: ", term.blocks)
 	before := len(term.log.String())
 	_, _ = fmt.Fprintf(term.in, "%s\necho \"%s$?.\"\n", script, end)
-	for deadline := time.Now().Add(compiles); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
-		text, rest, found := strings.Cut(term.log.String()[before:], end)
-		if code, _, whole := strings.Cut(rest, "."); found && whole {
-			status, _ = strconv.Atoi(code)
-			return text, status
-		}
-	}
-	term.t.Errorf("the block has not ended in time:\n%s\n%s", script, term.log.Tail(40))
-	return "", -1
+	testkit.Eventually(term.t, compiles, "the end of\n"+script, func() bool {
+		text, rest, _ := strings.Cut(term.log.String()[before:], end)
+		code, _, ended := strings.Cut(rest, ".")
+		printed = text
+		status, _ = strconv.Atoi(code)
+		return ended
+	})
+	return printed, status
 }
 
 // interrupt is Ctrl-C.
