@@ -124,6 +124,24 @@ func TestAFaultExplainsNoDuplicateAfterALease(t *testing.T) {
 	})
 }
 
+// The Redis of an owner is down from 2000 to 4000, and comes back without the writes since 1000. The Redis fires
+// nothing for 3 s, and is polled 150 ms later at the latest.
+func TestARedisThatLostAnOutcomeCallsAfterItsQuiet(t *testing.T) {
+	again := func(class Class, arrive int) func(*book) {
+		return func(b *book) {
+			b.owned("k1", "a", "b")
+			b.call("k1", "/1", 1, 1, 1, arrive, 200)
+			b.Faults[b.fault(class, "a", 2000, 4000)].BackMs = 1000
+			b.Operations = dropGets(b.Operations, "k1")
+		}
+	}
+	runExcuses(t, []excuse{
+		{"at the first poll", again(ShardLost, 4000+3000+150), nil},
+		{"later", again(ShardLost, 4000+3000+151), only(NoDuplicates)},
+		{"another process answered, with all data", again(ShardAway, 4000+3000+1), only(NoDuplicates)},
+	})
+}
+
 // A repetition that a fault explains fails, and its retry comes when the fault explains nothing any more.
 func TestTheRetryOfARepetitionFollowsTheRepetition(t *testing.T) {
 	again := func(arrive int) func(*book) {

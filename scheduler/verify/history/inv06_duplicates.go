@@ -64,7 +64,8 @@ func (r *run) judgeRepeat(f *Finding, w *write, first, c *Callback) {
 // if there is none. The fault hurt an owner of the timer, or a node that called or wrote the timer. In addition, one
 // of these holds:
 //
-//   - The second callback was under way within the fault, or 3 s (Limits.Hurt) after the fault.
+//   - The second callback was under way within the fault, or 3 s (Limits.Hurt) after the fault, or at the first poll
+//     after the quiet of a Redis that restarted.
 //   - The first callback was under way then. The second callback came no later than a node finds the end of the first
 //     lease (Limits.NodeUnderWay). A node that stood still takes its callback for failed once the node wakes, and while
 //     the shards change the retry waits longer (apart).
@@ -118,9 +119,14 @@ func (r *run) broughtBack(f *Fault, w *write, c *Callback) bool {
 	return false
 }
 
-// under tells whether the callback was under way within the fault, or up to Limits.Hurt after the fault.
+// under tells whether the callback was under way within the fault, or up to Limits.Hurt after the fault. The copies of a
+// Redis that restarted wait for the first poll after the quiet (quietUntil).
 func (r *run) under(f *Fault, c *Callback) bool {
-	return f.overlaps(c.arrived(), c.over()+r.l.Settle, r.l.Hurt)
+	after := r.l.Hurt
+	if quiet := r.quietUntil(f); quiet > 0 {
+		after = max(after, quiet+r.horizon()-time.Duration(f.EndNs))
+	}
+	return f.overlaps(c.arrived(), c.over()+r.l.Settle, after)
 }
 
 // cutShort tells whether the clock of an owner was put ahead during a callback. The jump must be so large that the
