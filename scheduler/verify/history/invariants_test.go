@@ -206,6 +206,16 @@ func TestOnlyWhatWasAsked(t *testing.T) {
 func TestSequenceRises(t *testing.T) {
 	runDamages(t, []damage{
 		{"lower attempt", func(b *book) { b.called("/6", 0).Attempt = 2; b.called("/6", 1).Attempt = 1 }, only(SequenceRises)},
+		{"lower attempt, which took too long to arrive", func(b *book) {
+			b.called("/6", 0).Attempt, b.called("/6", 1).Attempt = 2, 1
+			f := &b.Faults[b.fault(Slow, "", 1500, 2200)]
+			f.Node, f.CallMs = "n1", 500
+		}, nil},
+		{"lower attempt, which began later", func(b *book) {
+			b.called("/6", 0).Attempt, b.called("/6", 1).Attempt = 2, 1
+			f := &b.Faults[b.fault(Slow, "", 1500, 2200)]
+			f.Node, f.CallMs = "n1", 499
+		}, only(SequenceRises)},
 		{"same attempt", func(b *book) { b.called("/6", 1).Attempt = 1 }, nil},
 		{"another webhook-id", func(b *book) { b.called("/6", 1).WebhookID += "0" }, only(SequenceRises)},
 		{"gap in a timer of which nobody knows", func(b *book) {
