@@ -153,6 +153,9 @@ func viewReceipt(w http.ResponseWriter, receipt *timer.Receipt) any {
 	if receipt.Unreached > 0 {
 		w.Header().Set(unreachedHeader, strconv.Itoa(receipt.Unreached))
 	}
+	if receipt.AllSites > 0 {
+		w.Header().Set(sitesHeader, sitesOf(receipt))
+	}
 	return json.RawMessage(wire.RenderReceipt(receipt, nil))
 }
 

@@ -96,6 +96,7 @@ func (s *Server) create(c *fiber.Ctx) error {
 	if receipt.Replayed {
 		c.Set(replayedHeader, "true")
 	}
+	markSites(c, &receipt)
 	return answerReceipt(c, &receipt, ignored)
 }
 
@@ -366,6 +367,7 @@ func answerJSON(c *fiber.Ctx, body []byte) error {
 const (
 	inFlightHeader  = "X-Chronos-In-Flight"
 	unreachedHeader = "X-Chronos-Unreached"
+	sitesHeader     = "X-Chronos-Sites"
 )
 
 // markUntold adds headers about the former version: may a callback still start, and how many copies
@@ -377,4 +379,16 @@ func markUntold(c *fiber.Ctx, receipt *timer.Receipt) {
 	if receipt.Unreached > 0 {
 		c.Set(unreachedHeader, strconv.Itoa(receipt.Unreached))
 	}
+	markSites(c, receipt)
+}
+
+// markSites says how many sites have all copies of a write.
+func markSites(c *fiber.Ctx, receipt *timer.Receipt) {
+	if receipt.AllSites > 0 {
+		c.Set(sitesHeader, sitesOf(receipt))
+	}
+}
+
+func sitesOf(receipt *timer.Receipt) string {
+	return strconv.Itoa(receipt.Sites) + "/" + strconv.Itoa(receipt.AllSites)
 }

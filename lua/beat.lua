@@ -1,13 +1,13 @@
 -- Kind:    node
--- Does:    announces a node, the time of the node's clock, the shards that the node lacks, and what the node tells of
+-- Does:    announces a node (not a guest, a node of another site, of which only the clock is noted), the time of the node's clock, the shards that the node lacks, and what the node tells of
 --          itself. Forgets nodes without an announcement for dead_after, and what a node has told forget_ms ago. Drops
 --          announcements with a time in the future: no node announces a future time.
 --          Forgets decisions about destinations that are older than keep_ms, or can't be read
 -- KEYS:    nodes clocks pauses status
--- ARGV:    node dead_after_ms clock_ms max_ahead_ms lacks keep_ms forget_ms text format
+-- ARGV:    node dead_after_ms clock_ms max_ahead_ms lacks keep_ms forget_ms text format guest
 --          (lacks: the shards that the node does not reach, with commas between the names; - for no shard. text: what the
 --          node tells, a JSON object without the beginning, which is {"at_ms":, the time and a comma; empty for nothing.
---          format: the last format of records that the node reads)
+--          format: the last format of records that the node reads. guest: 1 for a guest)
 -- Returns: now_us, the age in ms of the latest earlier announcement (-1 without an earlier announcement), the time in ms
 --          of the fastest clock (clocks more than max_ahead ahead of clock_ms don't count), the decisions about
 --          destinations in one text, "destination stamp until_ms" with spaces between the decisions, then for each live node, the
@@ -16,13 +16,13 @@
 -- Twice:   safe: the second call announces again
 local nodes, clocks, pauses, status = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local node, dead_after_ms, clock_ms, max_ahead_ms, lacks = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5]
-local keep_ms, forget_ms, text, format = tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV[8], ARGV[9]
+local keep_ms, forget_ms, text, format, guest = tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV[8], ARGV[9], ARGV[10] == '1'
 
 redis.call('ZREMRANGEBYSCORE', nodes, '(' .. int(now_ms), '+inf')
 local latest = redis.call('ZRANGE', nodes, -1, -1, 'WITHSCORES')
 redis.call('ZREM', nodes, node)
 redis.call('ZREMRANGEBYSCORE', nodes, '-inf', '(' .. int(now_ms - dead_after_ms))
-redis.call('ZADD', nodes, int(now_ms), node)
+if not guest then redis.call('ZADD', nodes, int(now_ms), node) end
 redis.call('HSET', clocks, node, int(clock_ms) .. ' ' .. int(now_ms) .. ' ' .. lacks .. ' ' .. format)
 
 -- Only the texts of nodes without an announcement are read: the texts are long.

@@ -2,14 +2,14 @@
 -- Does:    leases up to limit timers that are due within the horizon, each timer until max(due, now) + grace. A leased
 --          timer counts as due once the lease has ended.
 --          Removes a tombstone when the life is over, and no longer counts the tombstone. A tombstone that names copies in away
---          is leased instead. If the life ended less than keep_tombstones_ms ago, the tombstone stays; the script looks
---          again in 10 s.
+--          is leased instead. If the life ended less than keep_tombstones_ms ago, or another site has to be told of the
+--          end, the tombstone stays; the script looks again in 10 s.
 --          With leave_own_retries, leaves a retry for 1 s to other nodes if this node's attempt failed, and reads past the
 --          retry. In the last 0.5 s before the timer's next pop the retry is leased all the same.
 --          With neglected_ms, leases only timers that the polling node has left: timers overdue by neglected_ms, retries after
 --          another node's failed attempt, and timers with an ended lease.
 --          Leaves a record of a later format for 2 s to nodes that can read the record, then looks at the record again in 10 s
--- KEYS:    due timers leases tags
+-- KEYS:    due timers leases tags marked
 -- ARGV:    horizon_ms limit node counter grace_ms leave_own_retries not_after_ms max_bytes neglected_ms
 --          keep_tombstones_ms
 --          (max_bytes: all records together; the record that reaches the bound is the last. neglected_ms: 0 for all due timers)
@@ -19,7 +19,7 @@
 --          in 10 s); after not_after_ms: now_us, "late"
 -- Cost:    O(log n + limit + entries read past); an HMGET field of records and of leases for each entry
 -- Twice:   safe: the first call's timers are leased; the second call leases the timers behind
-local due, timers, leases, tags = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local due, timers, leases, tags, marked = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local horizon_ms, limit, node, counter = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3], ARGV[4]
 local grace_ms, leave_own_retries = tonumber(ARGV[5]), ARGV[6] == '1'
 local not_after_ms, max_bytes, neglected_ms = tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[9])
@@ -44,6 +44,13 @@ local lease_end, look_again = int(now_ms + grace_ms), int(now_ms + look_again_ms
 local reply, scores, tokens, folded, buried = { now_us }, {}, {}, {}, {}
 local taken, bytes, left, kept, put_off = 0, 0, 0, 0, 0
 counted = nil
+
+-- Reports whether another site has to be told of the timer yet: then a tombstone stays. Most partitions have no marks.
+local marks
+local function untold(key)
+  marks = marks or redis.call('HLEN', marked)
+  return marks > 0 and (redis.call('HGET', marked, key) or redis.call('HGET', marked, '*')) and true
+end
 
 local function enough() return taken >= limit or bytes >= max_bytes or #buried + kept + put_off >= max_buried end
 
@@ -108,7 +115,7 @@ local function consider(key, score, record, lease)
   end
   local grave = string.byte(record, 2) == 84 and tombstone(record)
   if grave and score > now_ms then return end
-  if grave and now_ms - score < keep_tombstones_ms then
+  if grave and (now_ms - score < keep_tombstones_ms or untold(key)) then
     kept = kept + 1
     return look(key, look_again)
   end

@@ -33,8 +33,8 @@ func TestScriptsAreTheFiles(t *testing.T) {
 	if diff := cmp.Diff(want, Scripts()); diff != "" {
 		t.Errorf("Scripts differ from the files (-want +got):\n%s", diff)
 	}
-	if len(want) != 18 {
-		t.Errorf("%d scripts, want merge, claim, fire, settle, ask, read, list, beat, topology, sweep, letters, prune, tally, recount, pause, deliveries, histogram and sample", len(want))
+	if len(want) != 20 {
+		t.Errorf("%d scripts, want merge, claim, fire, settle, ask, read, list, beat, topology, sweep, letters, prune, tally, recount, pause, deliveries, histogram, sample, mark and unmark", len(want))
 	}
 }
 
@@ -549,10 +549,10 @@ func (c *checker) checkCommands(body []ast.Stmt) {
 			c.fault("a command is computed")
 		case slices.Contains(writes, command):
 			written++
-		case command == "HINCRBY" && len(args) == 3 && isIdent(args[0], "tags"):
-			written++ // a sum of tags
+		case command == "HINCRBY" && len(args) == 3 && (isIdent(args[0], "tags") || c.kind == "marks" && isIdent(args[0], "marked")):
+			written++ // a sum of tags, or the number of marks
 		case command == "HINCRBY":
-			c.fault("HINCRBY is for sums of tags")
+			c.fault("HINCRBY is for sums of tags and numbers of marks")
 		case !slices.Contains(reads, command):
 			c.fault("command %s is not one of the allowed ones", command)
 		}
@@ -581,12 +581,16 @@ func (c *checker) checkCommands(body []ast.Stmt) {
 		if !slices.Equal(c.keys, []string{key}) {
 			c.fault("kind is %s: its only key is %s", c.kind, key)
 		}
+	case "marks": // which stand beside timers
+		if !slices.Contains(c.keys, "untold") || !slices.Contains(c.keys, "marked") {
+			c.fault("kind is marks: its keys are untold and marked, and maybe timers and leases to read")
+		}
 	case "letters": // whose timers are over
 		if !slices.Equal(c.keys, []string{"dead"}) {
 			c.fault("kind is letters: its only key is dead")
 		}
 	default:
-		c.fault("kind is %q, want merge, leased, read, node, topology, sweep, pauses or letters", c.kind)
+		c.fault("kind is %q, want merge, leased, read, node, topology, sweep, pauses, marks or letters", c.kind)
 	}
 }
 

@@ -22,7 +22,13 @@ const (
 // far as this node knows. Literal addresses are known once the node adopts the topology, all further addresses once
 // LearnAddresses has asked. An unspecified address stands for every address of this machine. The slice must not be
 // changed.
-func (s *Store) Addresses() []netip.AddrPort { return s.book.Known() }
+func (s *Store) Addresses() []netip.AddrPort {
+	known := s.book.Known()
+	for _, guest := range s.guests.all() {
+		known = slices.Concat(known, guest.Addresses())
+	}
+	return known
+}
 
 // KeepAddresses learns the addresses every ten seconds, and when the topology changes, until ctx ends.
 func (s *Store) KeepAddresses(ctx context.Context) {
@@ -43,12 +49,21 @@ func (s *Store) KeepAddresses(ctx context.Context) {
 // LearnAddresses asks Sentinels and Clusters for their members, and the resolver for the addresses of host names.
 // LearnAddresses takes four seconds at most. If a question fails, the earlier answer stands.
 func (s *Store) LearnAddresses(ctx context.Context) {
+	for _, guest := range s.guests.all() {
+		guest.LearnAddresses(ctx)
+	}
 	bounded, cancel := context.WithTimeout(ctx, learnPatience)
 	defer cancel()
 	scatter(own(s.Connected()), func(_ int, sh *shard.Shard) { sh.LearnMembers(bounded) })
 	now := s.Topology()
 	s.book.Resolve(ctx, s.endpoints(&now))
 	s.publish(&now)
+}
+
+// adopted takes in a topology.
+func (s *Store) adopted(l *topology.Topology) {
+	s.publish(l)
+	s.visit(l)
 }
 
 // publish has Addresses tell the known addresses of a topology's endpoints.

@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/cespare/xxhash/v2"
@@ -36,11 +37,17 @@ func dedicationKey(lane string) string { return "chronos:lane:" + lane }
 // together on a Redis Cluster.
 type partitionKeys struct {
 	due, timers, leases, dead, tags, deliveries string
+	marked                                      string
+}
+
+// untold is the sorted set of the marks for a site: mark by the time of the mark, ms.
+func (k *partitionKeys) untold(site string) string {
+	return strings.TrimSuffix(k.marked, "marked") + "untold:" + site
 }
 
 // callKeys are the keys that scripts take, by partition. Calls share these slices, which nobody changes.
 type callKeys struct {
-	three, merge, settle, fence [Partitions][]string
+	three, merge, claim, settle, fence [Partitions][]string
 }
 
 // newCallKeys makes the keys. Without a log of deliveries no settlement gets the key of the log.
@@ -49,6 +56,7 @@ func newCallKeys(lane *[Partitions]partitionKeys, logs bool) *callKeys {
 	for p, k := range lane {
 		c.three[p] = []string{k.due, k.timers, k.leases}
 		c.merge[p] = []string{k.due, k.timers, k.leases, k.tags}
+		c.claim[p] = append(slices.Clone(c.merge[p]), k.marked)
 		c.settle[p] = []string{k.due, k.timers, k.leases, k.dead, k.tags}
 		if logs {
 			c.settle[p] = append(c.settle[p], k.deliveries)
@@ -65,7 +73,7 @@ func laneKeys(lane string) [Partitions]partitionKeys {
 		prefix := fmt.Sprintf("chronos:{%s.%02d}:", lane, p)
 		keys[p] = partitionKeys{
 			due: prefix + "due", timers: prefix + "timers", leases: prefix + "leases", dead: prefix + "dead", tags: prefix + "tags",
-			deliveries: prefix + "deliveries",
+			deliveries: prefix + "deliveries", marked: prefix + "marked",
 		}
 	}
 	return keys

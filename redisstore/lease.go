@@ -100,7 +100,7 @@ func (s *Store) claimCalls(sh *shard.Shard, counter string, partitions []int, ro
 		if i < room%n {
 			share++
 		}
-		calls[i] = &shard.Call{Script: "claim", Keys: s.calls.merge[partitions[i]], Items: min(share, shard.MaxItems), Bytes: bytes, Args: []any{
+		calls[i] = &shard.Call{Script: "claim", Keys: s.calls.claim[partitions[i]], Items: min(share, shard.MaxItems), Bytes: bytes, Args: []any{
 			req.Horizon.Milliseconds(), min(share, shard.MaxItems), s.node, counter, record.WholeMs(req.Grace), leaveRetries, sh.Clock.In(s.notAfter), bytes,
 			req.Neglected.Milliseconds(), req.KeepTombstones.Milliseconds(),
 		}}

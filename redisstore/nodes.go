@@ -27,7 +27,7 @@ func (s *Store) Beat(ctx context.Context, name string, own store.Announcement) (
 		Script: "beat", Keys: []string{nodesKey(s.lane), clocksKey(s.lane), pausesKey(s.lane), statusKey(s.lane)},
 		Args: []any{
 			s.node, timing.NodeLife.Milliseconds(), own.Clock.UnixMilli(), timing.MaxClockAhead.Milliseconds(), namesOf(own.Lacks),
-			timing.DecisionLife.Milliseconds(), timing.StatusLife.Milliseconds(), own.Text, own.Format,
+			timing.DecisionLife.Milliseconds(), timing.StatusLife.Milliseconds(), own.Text, own.Format, flagOf(own.Guest),
 		},
 	}
 	sh.Eval(ctx, sh.Poll, []*shard.Call{c})
@@ -55,6 +55,13 @@ func (s *Store) Beat(ctx context.Context, name string, own store.Announcement) (
 		heard.Nodes = append(heard.Nodes, store.LiveNode{Name: said[i], Lacks: parseNames(said[i+1]), Format: format})
 	}
 	return heard, nil
+}
+
+func flagOf(set bool) int {
+	if set {
+		return 1
+	}
+	return 0
 }
 
 // Told is store.Store's.

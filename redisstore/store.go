@@ -54,6 +54,13 @@ type Options struct {
 	// Deliveries is about how many entries the log of deliveries keeps for each partition of a shard; 0 for no log.
 	Deliveries int
 
+	// Site is the site of the shards, and Others are the other sites; "" and nil without sites.
+	Site   string
+	Others []Site
+	// Alone keeps the timers of the lane at the own site.
+	Alone bool
+
+	guest              bool          // the shards are another site's than the node's
 	announced, drained time.Duration // the topology's, in tests
 }
 
@@ -72,6 +79,9 @@ type Store struct {
 	patience time.Duration // of a flush; afterwards nobody waits for the flush any more
 	notAfter time.Duration // timing.CommandLife
 	metrics  *metrics
+	guests   guests
+	alone    bool // knows no other sites
+	guest    bool // another site's
 	counter  atomic.Uint64
 	rotation atomic.Uint64
 	minted   atomic.Uint64 // keys
@@ -90,25 +100,25 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	}
 	var err error
 	s := &Store{
-		book: endpoint.NewBook(), keys: laneKeys(o.Lane), lane: o.Lane, node: o.Node, logs: o.Deliveries, log: o.Log, awake: cmp.Or(o.Awake, awake.Always()), patience: timing.CommandLife, notAfter: timing.CommandLife,
+		book: endpoint.NewBook(), keys: laneKeys(o.Lane), lane: o.Lane, node: o.Node, alone: o.Alone, guest: o.guest, logs: o.Deliveries, log: o.Log, awake: cmp.Or(o.Awake, awake.Always()), patience: timing.CommandLife, notAfter: timing.CommandLife,
 	}
 	if s.metrics, err = newMetrics(o.Registerer); err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
 	s.calls = newCallKeys(&s.keys, s.logs > 0)
+	s.guests.open = opener(&o)
 	s.minted.Store(rand.Uint64N(Partitions) * together) // nodes that start together go on in different partitions
-	given := make([]topology.Member, len(o.Shards))
-	for i, config := range o.Shards {
-		given[i] = topology.Member{Name: config.Name, URL: config.URL}
-	}
 	s.Cluster, err = topology.New(topology.Options{
-		Given: given, Node: o.Node, Log: o.Log, Connect: s.connector(&o), Adopt: s.publish, Vacate: s.vacate, Swept: s.isSwept,
+		Given: membersOf(o.Shards), Site: o.Site, Others: othersOf(o.Others), Guest: o.guest, Node: o.Node, Log: o.Log, Connect: s.connector(&o), Adopt: s.adopted, Vacate: s.vacate, Swept: s.isSwept,
 		Announced: o.announced, Drained: o.drained,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
-	s.publish(new(s.Topology()))
+	s.adopted(new(s.Topology()))
+	if o.guest {
+		return s, nil // the first calls look at the shards
+	}
 	if err := s.firstLook(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("open store: %w", err), s.Close())
 	}

@@ -7,10 +7,13 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 
 	"chronos/scheduler/forecast"
 	"chronos/scheduler/replica"
 	"chronos/scheduler/resync"
+	"chronos/scheduler/site"
 	"chronos/scheduler/statistics"
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
@@ -44,7 +47,16 @@ func (s *Scheduler) create(ctx context.Context, key, bodyHash string, t *timer.T
 	if err != nil {
 		return timer.Receipt{}, err
 	}
-	return s.copies.Write(ctx, w)
+	return s.write(ctx, w)
+}
+
+// write carries out a wish that no condition holds back, at all sites. A create that happens once is decided about at
+// one site.
+func (s *Scheduler) write(ctx context.Context, w replica.Wish) (timer.Receipt, error) {
+	if w.BodyHash == "" {
+		return s.sites.Write(ctx, w)
+	}
+	return s.sites.WriteAt(ctx, s.sites.First(w.ID.Key), w)
 }
 
 func (s *Scheduler) newCreate(key, bodyHash string, t *timer.Timer) (replica.Wish, error) {
@@ -71,9 +83,33 @@ func (s *Scheduler) CreateAll(ctx context.Context, all []timer.Creation) {
 			wishes, of = append(wishes, w), append(of, n)
 		}
 	}
-	for i, answer := range s.copies.WriteEach(ctx, wishes) {
+	for i, answer := range s.writeEach(ctx, wishes) {
 		of[i].Receipt, of[i].Err = answer.Receipt, answer.Err
 	}
+}
+
+// writeEach is write of many wishes together.
+func (s *Scheduler) writeEach(ctx context.Context, wishes []replica.Wish) []replica.Answer {
+	isOnce := func(w replica.Wish) bool { return w.BodyHash != "" }
+	if s.sites.None() || !slices.ContainsFunc(wishes, isOnce) {
+		return s.sites.WriteEach(ctx, wishes)
+	}
+	answers := make([]replica.Answer, len(wishes))
+	var plain []replica.Wish
+	var of []int
+	var once sync.WaitGroup
+	for i, w := range wishes {
+		if !isOnce(w) {
+			plain, of = append(plain, w), append(of, i)
+			continue
+		}
+		once.Go(func() { answers[i].Receipt, answers[i].Err = s.write(ctx, w) })
+	}
+	for n, answer := range s.sites.WriteEach(ctx, plain) {
+		answers[of[n]] = answer
+	}
+	once.Wait()
+	return answers
 }
 
 func (s *Scheduler) newOf(n *timer.Creation) (replica.Wish, error) {
@@ -108,7 +144,11 @@ func (s *Scheduler) ReplaceIf(ctx context.Context, id timer.ID, t timer.Timer, c
 	}
 	begun := s.config.SinceBoot()
 	defer s.copies.Queue(ctx, id.Key)()
-	found, silent, err := s.present(ctx, id, cond)
+	at, err := s.decider(ctx, id, cond)
+	if err != nil {
+		return timer.Receipt{}, err
+	}
+	found, silent, err := present(ctx, at, id, cond)
 	switch {
 	case err != nil:
 		return timer.Receipt{}, err
@@ -119,20 +159,28 @@ func (s *Scheduler) ReplaceIf(ctx context.Context, id timer.ID, t timer.Timer, c
 	}
 	w := s.copies.NewWish(timer.ID{Key: id.Key, RF: t.ReplicationFactor, Hint: id.Hint}, &t)
 	w.Begun, w.Silent = begun, silent
-	if !cond.IsZero() {
-		w = s.copies.If(w, found)
+	if cond.IsZero() {
+		return s.write(ctx, w)
 	}
-	return s.copies.Write(ctx, w)
+	return s.sites.WriteAt(ctx, at, at.Copies.If(w, found))
+}
+
+// decider is the site that judges a condition: the own site if there is no condition.
+func (s *Scheduler) decider(ctx context.Context, id timer.ID, cond timer.Condition) (*site.Site, error) {
+	if cond.IsZero() {
+		return s.sites.Own(), nil
+	}
+	return s.sites.Decider(ctx, id)
 }
 
 // present is what a write has to know of the timer that the write replaces: with a condition all, and
 // otherwise the replication factor, unless the id has the factor.
-func (s *Scheduler) present(ctx context.Context, id timer.ID, cond timer.Condition) (found replica.Present, silent replica.Silent, err error) {
+func present(ctx context.Context, at *site.Site, id timer.ID, cond timer.Condition) (found replica.Present, silent replica.Silent, err error) {
 	switch {
 	case !cond.IsZero():
-		found, err = s.copies.Judge(ctx, id, cond)
+		found, err = at.Copies.Judge(ctx, id, cond)
 	case id.RF == 0:
-		found.RF, silent, err = s.copies.OwnFactor(ctx, id)
+		found.RF, silent, err = at.Copies.OwnFactor(ctx, id)
 	}
 	return found, silent, err
 }
@@ -159,7 +207,11 @@ func (s *Scheduler) Patch(ctx context.Context, id timer.ID, cond timer.Condition
 
 // patchOnce reports whether another write has forestalled the PATCH, which has then done nothing.
 func (s *Scheduler) patchOnce(ctx context.Context, id timer.ID, cond timer.Condition, change func(t *timer.Timer) (begins bool, err error)) (receipt timer.Receipt, forestalled bool, err error) {
-	read, err := s.copies.ReadAll(ctx, id, cond)
+	at, err := s.sites.Decider(ctx, id)
+	if err != nil {
+		return timer.Receipt{}, false, err
+	}
+	read, err := at.Copies.ReadAll(ctx, id, cond)
 	if err != nil {
 		return timer.Receipt{}, false, err
 	}
@@ -175,11 +227,11 @@ func (s *Scheduler) patchOnce(ctx context.Context, id timer.ID, cond timer.Condi
 	if err := s.validate(&t); err != nil {
 		return timer.Receipt{}, false, err
 	}
-	w := s.copies.Revise(read, &t)
+	w := at.Copies.Revise(read, &t)
 	if begins {
-		w = s.copies.If(s.copies.NewWish(timer.ID{Key: id.Key, RF: own, Hint: id.Hint}, &t), read.Present())
+		w = at.Copies.If(at.Copies.NewWish(timer.ID{Key: id.Key, RF: own, Hint: id.Hint}, &t), read.Present())
 	}
-	receipt, err = s.copies.Write(ctx, w)
+	receipt, err = s.sites.WriteAt(ctx, at, w)
 	_, forestalled = errors.AsType[*timer.ConditionError](err)
 	return receipt, forestalled, err
 }
@@ -196,14 +248,18 @@ func (s *Scheduler) Delete(ctx context.Context, id timer.ID) (timer.Receipt, err
 func (s *Scheduler) DeleteIf(ctx context.Context, id timer.ID, cond timer.Condition) (timer.Receipt, error) {
 	defer s.copies.Queue(ctx, id.Key)()
 	if cond.IsZero() {
-		return s.copies.Write(ctx, s.copies.NewWish(id, nil))
+		return s.write(ctx, s.copies.NewWish(id, nil))
 	}
-	found, err := s.copies.Judge(ctx, id, cond)
+	at, err := s.sites.Decider(ctx, id)
+	if err != nil {
+		return timer.Receipt{}, err
+	}
+	found, err := at.Copies.Judge(ctx, id, cond)
 	if err != nil {
 		return timer.Receipt{}, err
 	}
 	id.RF = cmp.Or(found.RF, id.RF)
-	return s.copies.Write(ctx, s.copies.If(s.copies.NewWish(id, nil), found))
+	return s.sites.WriteAt(ctx, at, at.Copies.If(at.Copies.NewWish(id, nil), found))
 }
 
 func (s *Scheduler) validate(t *timer.Timer) error {
@@ -227,7 +283,7 @@ func (s *Scheduler) checkInstant(t *timer.Timer) error {
 // ErrUnavailable, if no copy was found and some shard did not answer, or this node doesn't know
 // where timers belong.
 func (s *Scheduler) Lookup(ctx context.Context, id timer.ID) (store.ReadResult, error) {
-	return s.copies.Lookup(ctx, id)
+	return s.sites.Lookup(ctx, id)
 }
 
 // DropReferences removes the timers' copies on a shard from which the timers have moved, once all

@@ -15,7 +15,11 @@ import (
 // be due all the same; ErrOverloaded.
 func (s *Scheduler) Fire(ctx context.Context, id timer.ID, cond timer.Condition) (timer.Receipt, error) {
 	defer s.copies.Queue(ctx, id.Key)()
-	return s.copies.Hasten(ctx, id, cond)
+	at, err := s.sites.Decider(ctx, id)
+	if err != nil {
+		return timer.Receipt{}, err
+	}
+	return at.Copies.Hasten(ctx, id, cond)
 }
 
 // Delay moves the next pop, and the grid of the pops behind, by so much, on a condition. The timer has a new
@@ -39,16 +43,20 @@ func (s *Scheduler) Delay(ctx context.Context, id timer.ID, cond timer.Condition
 // delayOnce reports whether another write, or a callback, has forestalled the delay, which has then done
 // nothing.
 func (s *Scheduler) delayOnce(ctx context.Context, id timer.ID, cond timer.Condition, by time.Duration) (receipt timer.Receipt, forestalled bool, err error) {
-	read, err := s.copies.ReadAll(ctx, id, cond)
+	at, err := s.sites.Decider(ctx, id)
 	if err != nil {
 		return timer.Receipt{}, false, err
 	}
-	w, err := s.copies.Delay(read, by)
+	read, err := at.Copies.ReadAll(ctx, id, cond)
+	if err != nil {
+		return timer.Receipt{}, false, err
+	}
+	w, err := at.Copies.Delay(read, by)
 	if err != nil {
 		return timer.Receipt{}, false, err
 	}
 	w.ID.Hint = id.Hint
-	receipt, err = s.copies.Write(ctx, w)
+	receipt, err = s.sites.WriteAt(ctx, at, w)
 	_, forestalled = errors.AsType[*timer.ConditionError](err)
 	return receipt, forestalled, err
 }

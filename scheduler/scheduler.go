@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -23,6 +24,7 @@ import (
 	"chronos/scheduler/sample"
 	"chronos/scheduler/settings"
 	"chronos/scheduler/shard"
+	"chronos/scheduler/site"
 	"chronos/scheduler/statistics"
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
@@ -40,6 +42,7 @@ type Scheduler struct {
 
 	shards   *shard.Registry
 	copies   *replica.Keeper
+	sites    *site.Sites
 	dispatch *dispatch.Dispatcher
 	tags     *statistics.Counter
 	lists    *resync.Resyncer
@@ -61,7 +64,8 @@ func New(config settings.Config, backend store.Store, deliverer dispatch.Deliver
 	s.shards = shard.New(&s.config, backend)
 	s.tags = statistics.New(&s.config, s.shards)
 	s.copies = replica.New(&s.config, s.shards, s.tags.Recount)
-	s.dispatch = dispatch.New(&s.config, s.shards, s.copies, deliverer)
+	s.sites = site.New(&s.config, s.shards, s.copies)
+	s.dispatch = dispatch.New(&s.config, s.shards, s.copies, s.sites, deliverer)
 	s.lists = resync.New(&s.config, s.shards)
 	s.load = forecast.New(&s.config, s.shards)
 	s.shards.Tell = (&teller{config: &s.config, dispatch: s.dispatch}).tell
@@ -96,6 +100,7 @@ func (s *Scheduler) Run(ctx context.Context) {
 	var wheels sync.WaitGroup
 	wheels.Go(func() { s.dispatch.Turn(turning) })
 	c.watches.Go(func() { s.copies.Repair(ctx) })
+	c.watches.Go(func() { s.sites.Run(ctx) })
 	c.follow() // ends with ctx
 	c.watches.Wait()
 	s.copies.LeaveRepairs(lasting)
@@ -143,7 +148,7 @@ func (s *Scheduler) handOver(ctx context.Context) {
 // write, that no shard has answered a heartbeat and its last claim, or that no node claims overdue
 // timers of a shard.
 func (s *Scheduler) Ready() error {
-	if err := s.store.Writable(); err != nil {
+	if err := errors.Join(s.store.Writable(), s.sites.Ready()); err != nil {
 		return err
 	}
 	answers := false
@@ -192,5 +197,5 @@ func (s *Scheduler) Deliveries(backend store.LogStore) *deliveries.Log {
 
 // Letters are the dead letters of backend, which fire again through this engine.
 func (s *Scheduler) Letters(backend store.LetterStore) *deadletter.Letters {
-	return deadletter.New(&s.config, s.copies, backend, s.deliverer.Check, s.deliverer.Destination)
+	return deadletter.New(&s.config, s.sites, backend, s.deliverer.Check, s.deliverer.Destination)
 }

@@ -96,7 +96,11 @@ func newWorker(ctx context.Context, cfg environment.Bridge, runtimeDir localtoke
 	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(process.Collectors()...)
-	if w.store, err = redisstore.Open(ctx, redisstore.Options{Shards: shards, Node: w.id, Lane: "kafka", Log: log, Awake: w.awake, Registerer: registry}); err != nil {
+	own, others := redisstore.BySite(shards, cfg.Site)
+	if cfg.Site != "" {
+		log.Info("a bridge keeps messages at its own site", "site", cfg.Site)
+	}
+	if w.store, err = redisstore.Open(ctx, redisstore.Options{Shards: own, Site: cfg.Site, Others: others, Alone: true, Node: w.id, Lane: "kafka", Log: log, Awake: w.awake, Registerer: registry}); err != nil {
 		return nil, err
 	}
 	if err := w.store.Join(ctx); err != nil {

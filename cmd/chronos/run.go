@@ -113,7 +113,8 @@ func newNode(ctx context.Context, cfg environment.Node, runtimeDir localtoken.Di
 	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(process.Collectors()...)
-	n.store, err = redisstore.Open(ctx, redisstore.Options{Shards: shards, Node: n.id, Lane: "http", Log: log, Awake: n.awake, Deliveries: cfg.Deliveries, Registerer: registry})
+	own, others := redisstore.BySite(shards, cfg.Site)
+	n.store, err = redisstore.Open(ctx, redisstore.Options{Shards: own, Site: cfg.Site, Others: others, Node: n.id, Lane: "http", Log: log, Awake: n.awake, Deliveries: cfg.Deliveries, Registerer: registry})
 	if err != nil {
 		return nil, err
 	}
@@ -225,7 +226,7 @@ func engineConfig(cfg environment.Node, id string, log *slog.Logger, registry pr
 	engine.PollInterval, engine.Hold = cfg.PollInterval, cfg.Hold
 	engine.Attempts, engine.CatchUp, engine.Slots, engine.MinCopies = cfg.Attempts, cfg.CatchUp, cfg.Slots, cfg.MinCopies
 	engine.IdempotencyLife, engine.SweepRate, engine.AwayLimit = cfg.IdempotencyLife, cfg.SweepRate, cfg.AwayLimit
-	engine.Skew.Max = cfg.ReplicaSkew
+	engine.Skew.Max, engine.SitePatience = cfg.ReplicaSkew, cfg.SitePatience
 	engine.Deliveries = cfg.Deliveries > 0
 	engine.PreciseSleep = true
 	engine.Registerer = registry

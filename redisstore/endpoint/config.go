@@ -26,6 +26,7 @@ import (
 type Config struct {
 	Name string // placement follows the name: a renamed shard is another shard
 	URL  string // may hold a password: never log it
+	Site string // "" without sites
 	// Dial connects instead of the network, for shards in the process's own memory; nil for the network. Many
 	// goroutines call Dial at once, once for each connection, with the network and address of the URL and with a
 	// context that ends when connecting may take no longer. Only a single instance without TLS may have a Dial: a
@@ -39,7 +40,7 @@ const schemes = `(redis|rediss|unix|redis\+sentinel|rediss\+sentinel|redis\+clus
 var (
 	shardName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 	// The beginning of a shard in a list; commas also separate the hosts of one URL.
-	shardStart = regexp.MustCompile(`(?:^|,)\s*([^=,:/?@]*)=` + schemes)
+	shardStart = regexp.MustCompile(`(?:^|,)\s*([^=,:/?@]*)(?:@([^=,:/?@]*))?=` + schemes)
 	// A URL without a name in a list.
 	unnamed = regexp.MustCompile(`,\s*` + schemes)
 )
@@ -51,7 +52,7 @@ func ValidName(name string) bool { return shardName.MatchString(name) }
 //
 //	a=redis://host:6379/0,b=rediss://host,c=redis+sentinel://host:26379/0?master_name=m,d=redis+cluster://host:6379?addr=host2:6379,e=unix:///path
 //
-// A single URL without a name is a shard named main. All faults are reported at once, without the URLs, which may
+// A shard of a site is written a@site=redis://host:6379/0; either all shards have sites, or none has. A single URL without a name is a shard named main. All faults are reported at once, without the URLs, which may
 // hold passwords.
 func Parse(list string) ([]Config, error) {
 	starts := shardStart.FindAllStringSubmatchIndex(list, -1)
@@ -76,10 +77,17 @@ func Parse(list string) ([]Config, error) {
 			end = starts[i+1][0]
 		}
 		name := strings.TrimSpace(list[at[2]:at[3]])
-		shard := Config{Name: name, URL: strings.TrimSpace(list[at[3]+1 : end])}
+		shard := Config{Name: name, URL: strings.TrimSpace(list[at[6]:end])}
+		if at[4] >= 0 {
+			shard.Site = strings.TrimSpace(list[at[4]:at[5]])
+		}
 		switch _, err := NewConnector(shard.URL); {
 		case !ValidName(name):
 			faults = append(faults, fmt.Errorf("shard %d: a name is 1 to 64 of A-Z a-z 0-9 . _ - and begins with a letter or digit", i+1))
+		case at[4] >= 0 && !ValidName(shard.Site):
+			faults = append(faults, fmt.Errorf("shard %s: the name of a site is 1 to 64 of A-Z a-z 0-9 . _ - and begins with a letter or digit", name))
+		case i > 0 && (shard.Site == "") != (shards[0].Site == ""):
+			faults = append(faults, fmt.Errorf("shard %s: either all shards have a site, as in a@london=redis://…, or none has", name))
 		case unnamed.MatchString(shard.URL):
 			faults = append(faults, fmt.Errorf("shard %s: the next URL has no name; write name=redis://… for each", name))
 		case seen[name]:

@@ -16,33 +16,35 @@ import (
 )
 
 func TestParseShards(t *testing.T) {
-	type named struct{ Name, URL string }
+	type named struct{ Name, URL, Site string }
 	for _, c := range []struct {
 		name, list string
 		want       []named
 	}{
-		{"one URL without a name", "redis://host:6379/0", []named{{"main", "redis://host:6379/0"}}},
-		{"one with a name", "a=redis://host", []named{{"a", "redis://host"}}},
-		{"several", "a=redis://h1:6379/0,b=rediss://u:p@h2:6380/1", []named{{"a", "redis://h1:6379/0"}, {"b", "rediss://u:p@h2:6380/1"}}},
-		{"spaces around", " a=redis://h1 , b=redis://h2 ", []named{{"a", "redis://h1"}, {"b", "redis://h2"}}},
-		{"spaces after the comma", "a=redis://h1, b=redis://h2 ", []named{{"a", "redis://h1"}, {"b", "redis://h2"}}},
-		{"line ends", "a=redis://h1,\n\tb=redis://h2\n", []named{{"a", "redis://h1"}, {"b", "redis://h2"}}},
+		{"one URL without a name", "redis://host:6379/0", []named{{"main", "redis://host:6379/0", ""}}},
+		{"one with a name", "a=redis://host", []named{{"a", "redis://host", ""}}},
+		{"several", "a=redis://h1:6379/0,b=rediss://u:p@h2:6380/1", []named{{"a", "redis://h1:6379/0", ""}, {"b", "rediss://u:p@h2:6380/1", ""}}},
+		{"spaces around", " a=redis://h1 , b=redis://h2 ", []named{{"a", "redis://h1", ""}, {"b", "redis://h2", ""}}},
+		{"spaces after the comma", "a=redis://h1, b=redis://h2 ", []named{{"a", "redis://h1", ""}, {"b", "redis://h2", ""}}},
+		{"line ends", "a=redis://h1,\n\tb=redis://h2\n", []named{{"a", "redis://h1", ""}, {"b", "redis://h2", ""}}},
 		{"every kind", "a=redis://h,b=rediss://h,c=unix:///run/redis.sock,d=redis+sentinel://h:26379/0?master_name=m,e=rediss+sentinel://h?master_name=m," +
 			"f=redis+cluster://h:6379?addr=h2:6379,g=rediss+cluster://h", []named{
-			{"a", "redis://h"}, {"b", "rediss://h"}, {"c", "unix:///run/redis.sock"}, {"d", "redis+sentinel://h:26379/0?master_name=m"},
-			{"e", "rediss+sentinel://h?master_name=m"}, {"f", "redis+cluster://h:6379?addr=h2:6379"}, {"g", "rediss+cluster://h"},
+			{"a", "redis://h", ""}, {"b", "rediss://h", ""}, {"c", "unix:///run/redis.sock", ""}, {"d", "redis+sentinel://h:26379/0?master_name=m", ""},
+			{"e", "rediss+sentinel://h?master_name=m", ""}, {"f", "redis+cluster://h:6379?addr=h2:6379", ""}, {"g", "rediss+cluster://h", ""},
 		}},
 		{"one cluster without a name", "redis+cluster://h:6379?addr=h2:6379&addr=h3:6379",
-			[]named{{"main", "redis+cluster://h:6379?addr=h2:6379&addr=h3:6379"}}},
-		{"one socket without a name", "unix:///run/redis.sock?db=3", []named{{"main", "unix:///run/redis.sock?db=3"}}},
-		{"comma in a path", "a=unix:///run/a,b.sock,c=redis://h", []named{{"a", "unix:///run/a,b.sock"}, {"c", "redis://h"}}},
-		{"comma in a password", "a=redis://:x,y@h1,b=redis://:z,@h2", []named{{"a", "redis://:x,y@h1"}, {"b", "redis://:z,@h2"}}},
-		{"comma in an option", "a=redis://h?client_name=x,y,b=redis://h", []named{{"a", "redis://h?client_name=x,y"}, {"b", "redis://h"}}},
-		{"equals sign in a password", "a=redis://:x=y@h1,b=redis://h", []named{{"a", "redis://:x=y@h1"}, {"b", "redis://h"}}},
-		{"escaped password", "a=redis://u%40x:p%2F%3F%23%40@h", []named{{"a", "redis://u%40x:p%2F%3F%23%40@h"}}},
-		{"IPv6", "a=redis://[::1]:6379/0", []named{{"a", "redis://[::1]:6379/0"}}},
+			[]named{{"main", "redis+cluster://h:6379?addr=h2:6379&addr=h3:6379", ""}}},
+		{"one socket without a name", "unix:///run/redis.sock?db=3", []named{{"main", "unix:///run/redis.sock?db=3", ""}}},
+		{"comma in a path", "a=unix:///run/a,b.sock,c=redis://h", []named{{"a", "unix:///run/a,b.sock", ""}, {"c", "redis://h", ""}}},
+		{"comma in a password", "a=redis://:x,y@h1,b=redis://:z,@h2", []named{{"a", "redis://:x,y@h1", ""}, {"b", "redis://:z,@h2", ""}}},
+		{"comma in an option", "a=redis://h?client_name=x,y,b=redis://h", []named{{"a", "redis://h?client_name=x,y", ""}, {"b", "redis://h", ""}}},
+		{"equals sign in a password", "a=redis://:x=y@h1,b=redis://h", []named{{"a", "redis://:x=y@h1", ""}, {"b", "redis://h", ""}}},
+		{"escaped password", "a=redis://u%40x:p%2F%3F%23%40@h", []named{{"a", "redis://u%40x:p%2F%3F%23%40@h", ""}}},
+		{"IPv6", "a=redis://[::1]:6379/0", []named{{"a", "redis://[::1]:6379/0", ""}}},
+		{"sites", "a@lon=redis://h1,b@lon=redis://:p@h2 , c@nyc=rediss://h3",
+			[]named{{"a", "redis://h1", "lon"}, {"b", "redis://:p@h2", "lon"}, {"c", "rediss://h3", "nyc"}}},
 		{"names of all characters", "0=redis://h,A.b_c-9=redis://h," + strings.Repeat("n", 64) + "=redis://h",
-			[]named{{"0", "redis://h"}, {"A.b_c-9", "redis://h"}, {strings.Repeat("n", 64), "redis://h"}}},
+			[]named{{"0", "redis://h", ""}, {"A.b_c-9", "redis://h", ""}, {strings.Repeat("n", 64), "redis://h", ""}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got, err := Parse(c.list)
@@ -51,7 +53,7 @@ func TestParseShards(t *testing.T) {
 			}
 			var read []named
 			for _, shard := range got {
-				read = append(read, named{shard.Name, shard.URL})
+				read = append(read, named{shard.Name, shard.URL, shard.Site})
 				if shard.Dial != nil {
 					t.Errorf("shard %s has a Dial", shard.Name)
 				}

@@ -66,7 +66,7 @@ func ends(w *store.Write) bool {
 }
 
 func sameRest(a, b *store.Write) bool {
-	return a.Timer != nil && a.Timer == b.Timer && a.Kind == b.Kind && a.BodyHash == b.BodyHash && a.Failure == b.Failure && a.LeftOut == b.LeftOut && a.State.Rev == b.State.Rev
+	return a.Timer != nil && a.Timer == b.Timer && a.Kind == b.Kind && a.BodyHash == b.BodyHash && a.Failure == b.Failure && a.LeftOut == b.LeftOut && a.Site == b.Site && a.State.Rev == b.State.Rev
 }
 
 const typicalRecord = 256 // bytes
@@ -174,6 +174,9 @@ func appendRest(b []byte, w *store.Write) ([]byte, error) {
 	}
 	if !specifies(w) {
 		return b, nil
+	}
+	if w.Site != "" {
+		b = append(append(b, " site="...), Escape(w.Site)...)
 	}
 	return appendSpecification(append(b, ' '), w.Timer)
 }

@@ -37,6 +37,13 @@ type Shard interface {
 type Options struct {
 	Given []Member // the shards that the node was started with
 	Node  string   // id of the node, in the name of every lock
+	// Site is the site of the given shards, and Others are the other sites, as the node was told; "" and nil without
+	// sites. The topology that the shards hold counts.
+	Site   string
+	Others []Site
+	// Guest says that the node is of another site: the node follows the topology, and changes the topology only for an
+	// operator.
+	Guest bool
 	Log   *slog.Logger
 	// Connect makes a shard. Connect does not wait for the shard.
 	Connect func(m Member) (Shard, error)
@@ -76,7 +83,7 @@ type Cluster struct {
 func New(o Options) (*Cluster, error) {
 	o.Announced, o.Drained = cmp.Or(o.Announced, timing.AnnouncedFor), cmp.Or(o.Drained, timing.DrainedFor)
 	c := &Cluster{o: o, origin: time.Now(), unused: map[Shard]time.Time{}, drained: map[string]time.Time{}}
-	first := firstTopology(o.Given)
+	first := firstTopology(&o)
 	shards, err := c.shardsOf(&first)
 	if err != nil {
 		return nil, errors.Join(err, c.Close())

@@ -32,6 +32,10 @@ func (c *Cluster) Follow(ctx context.Context) {
 			return
 		case <-ticker.C:
 		}
+		if c.o.Guest {
+			c.look(ctx)
+			continue
+		}
 		if c.Topology().Epoch == 0 {
 			_ = c.Join(ctx) // Join has logged why
 			continue
@@ -233,6 +237,9 @@ func (c *Cluster) adopt(l *Topology) error {
 // node that has just started may do so, too, until half of the shards have confirmed the node's topology. A write to a
 // removed shard would never be called back.
 func (c *Cluster) Writable() error {
+	if err := c.unfound(); err != nil {
+		return err
+	}
 	if c.read.Load() == 0 {
 		return fmt.Errorf("%w: this node has just started, and fewer than half of the shards hold the topology of epoch %d that it found", timer.ErrUnavailable, c.Topology().Epoch)
 	}

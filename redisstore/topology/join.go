@@ -17,7 +17,7 @@ import (
 // shards that the node was started with.
 func (c *Cluster) Join(ctx context.Context) error {
 	c.look(ctx)
-	if c.Topology().Epoch > 0 {
+	if c.o.Guest || c.Topology().Epoch > 0 {
 		return nil
 	}
 	p, err := c.propose(ctx)

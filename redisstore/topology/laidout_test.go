@@ -100,7 +100,7 @@ func (l *laidOut) topology(epoch int64, change string, names ...string) Topology
 	for _, name := range names {
 		shards = append(shards, l.member(name))
 	}
-	t := firstTopology(shards)
+	t := firstTopology(&Options{Given: shards})
 	t.Epoch, t.Change = epoch, change
 	return t
 }

@@ -15,6 +15,7 @@ type Placement struct {
 	Shards   []Shard // in list order
 	masks    []timer.Hint
 	indexes  map[string]int // of each shard, by the shard's name
+	sites    store.Sites
 	active   placing
 	others   []placing // the announced list, and the former lists
 	changed  chan struct{}
@@ -30,7 +31,7 @@ func newPlacing(names []string) placing { return placing{names: names, ring: new
 
 // NewPlacement makes the Placement of a topology; the shards come in list order.
 func NewPlacement(l Topology, shards []Shard) *Placement {
-	p := &Placement{Topology: l, Shards: shards, indexes: make(map[string]int, len(shards)), active: newPlacing(l.Active), changed: make(chan struct{})}
+	p := &Placement{Topology: l, Shards: shards, sites: sitesOf(&l), indexes: make(map[string]int, len(shards)), active: newPlacing(l.Active), changed: make(chan struct{})}
 	for i, m := range l.Shards {
 		p.indexes[m.Name] = i
 	}

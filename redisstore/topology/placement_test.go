@@ -17,7 +17,7 @@ func placementOf(names ...string) *Cluster {
 		given[i] = Member{Name: name}
 	}
 	c := &Cluster{}
-	c.current.Store(NewPlacement(firstTopology(given), nil))
+	c.current.Store(NewPlacement(firstTopology(&Options{Given: given}), nil))
 	return c
 }
 

@@ -35,6 +35,9 @@ type Topology struct {
 	// Lost are the shards that were given up after a long outage. No timer belongs on a lost shard any more, and
 	// nobody waits for a lost shard. A lost shard that is back fires nothing until the shard is swept.
 	Lost map[string]Loss `json:"lost,omitempty"`
+	// Site is the site of the shards; "" without sites. Sites are the other sites.
+	Site  string `json:"site,omitempty"`
+	Sites []Site `json:"sites,omitempty"`
 	// Voiceless are the shards that an operator has given up: no change needs a voiceless shard.
 	Voiceless []string `json:"voiceless,omitempty"`
 }
@@ -104,8 +107,8 @@ func (l *Topology) Refuse(format string, args ...any) error {
 }
 
 // firstTopology is the topology of the shards that a node was started with.
-func firstTopology(given []Member) Topology {
-	l := Topology{Shards: given}
+func firstTopology(o *Options) Topology {
+	l := Topology{Shards: o.Given, Site: o.Site, Sites: o.Others}
 	l.Active = l.names()
 	return l
 }
@@ -351,7 +354,7 @@ func decodeTopology(text string) (*Topology, error) {
 	if len(l.Active) == 0 {
 		return nil, fmt.Errorf("%w: no shard takes timers", errTopology)
 	}
-	return &l, nil
+	return &l, l.checkSites()
 }
 
 // same reports whether two topologies are the same step.

@@ -12,6 +12,7 @@ import (
 	"chronos/scheduler/kept"
 	"chronos/scheduler/replica"
 	"chronos/scheduler/settings"
+	"chronos/scheduler/site"
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
 )
@@ -21,7 +22,7 @@ import (
 type Letters struct {
 	config *settings.Config
 	store  store.LetterStore
-	copies *replica.Keeper
+	sites  *site.Sites
 	check  func(timer.Callback) error
 	// destination names the destination of a callback.
 	destination func(timer.Callback) string
@@ -45,9 +46,9 @@ const (
 
 // New makes Letters; check refuses callbacks that would never be delivered, and destination names the
 // destination of a callback.
-func New(config *settings.Config, copies *replica.Keeper, backend store.LetterStore, check func(timer.Callback) error, destination func(timer.Callback) string) *Letters {
+func New(config *settings.Config, sites *site.Sites, backend store.LetterStore, check func(timer.Callback) error, destination func(timer.Callback) string) *Letters {
 	return &Letters{
-		config: config, store: backend, copies: copies, check: check, destination: destination,
+		config: config, store: backend, sites: sites, check: check, destination: destination,
 		groups: kept.New[grouped](groupsLife), pace: rate.NewLimiter(againRate, againPage), log: config.Log,
 	}
 }
@@ -74,7 +75,7 @@ func (d *Letters) FireAgain(ctx context.Context, l *store.Letter) (timer.Receipt
 	if err := d.check(t.Callback); err != nil { // the callback needn't be of HTTP
 		return timer.Receipt{}, err
 	}
-	return d.copies.Write(ctx, replica.Wish{ID: timer.ID{Key: r.ID.Key, RF: t.ReplicationFactor}, Version: version, Timer: &t, Begun: d.config.SinceBoot(), Humble: true})
+	return d.sites.Write(ctx, replica.Wish{ID: timer.ID{Key: r.ID.Key, RF: t.ReplicationFactor}, Version: version, Timer: &t, Begun: d.config.SinceBoot(), Humble: true})
 }
 
 // List is LetterStore.Letters.

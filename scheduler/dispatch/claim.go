@@ -35,6 +35,7 @@ type claim struct {
 
 	other    otherCopy     // what the other copies say
 	asked    time.Duration // since boot, when the other copies were last asked; 0 if there are none
+	afar     time.Duration // since boot, when the other sites were asked, or had no mark for this site
 	began    time.Duration // since boot, when the fence was first asked for; 0 before
 	fenced   store.Fenced  // the fence's answer
 	answered time.Time     // when the answer came
@@ -87,12 +88,12 @@ func (c *claim) settle(o store.Settlement) {
 // fit adapts the settlement to the place of the leased copy. When a tombstone is claimed, the time
 // of all that the tombstone remembers is over.
 func (c *claim) fit() {
-	c.settlement.Offset = c.own.Offset(c.skew())
+	c.settlement.Offset = c.own.Offset(c.spacing())
 	if c.Record.State.Ended || !c.after().Ended {
 		return
 	}
 	config := c.lane.d.config
-	c.buried = c.pops() > 1 || c.hastened() || c.Record.State.Attempt > 0 || c.lane.d.shards.Clock().Sub(c.Record.State.Written().Time()) < timing.YoungFor
+	c.buried = c.marks() || c.pops() > 1 || c.hastened() || c.Record.State.Attempt > 0 || c.lane.d.shards.Clock().Sub(c.Record.State.Written().Time()) < timing.YoungFor
 	switch {
 	case c.Record.BodyHash != "":
 		c.settlement.Keep = c.own.Tombstone(config, c.Record.State, c.Record.BodyHash).Keep
@@ -146,6 +147,8 @@ func (c *claim) skew() time.Duration {
 	return c.lane.d.config.Skew.Of(c.Record.Timer.Interval, c.Record.ID.RF)
 }
 
+func (c *claim) spacing() shard.Spacing { return c.lane.d.shards.Spacing(&c.Record) }
+
 // sinceDue is how long ago the fenced pop was due, by the shard's clock.
 func (c *claim) sinceDue() time.Duration { return c.fenced.Late + time.Since(c.answered) }
 
@@ -173,7 +176,7 @@ func (c *claim) retryDue() time.Time {
 	if r.State.Attempt == 0 || r.Failure.Node == "" {
 		return time.Time{}
 	}
-	latest, waited := c.at(r.Failure.At.Add(r.Timer.Callback.Retry.Pause(r.State.Attempt)).UnixMilli()), c.look.Add(-c.own.Offset(c.skew()))
+	latest, waited := c.at(r.Failure.At.Add(r.Timer.Callback.Retry.Pause(r.State.Attempt)).UnixMilli()), c.look.Add(-c.own.Offset(c.spacing()))
 	if waited.Before(latest) {
 		return waited
 	}

@@ -15,6 +15,7 @@ import (
 	"chronos/scheduler/sample"
 	"chronos/scheduler/settings"
 	"chronos/scheduler/shard"
+	"chronos/scheduler/site"
 	"chronos/scheduler/store"
 	"chronos/scheduler/wheel"
 )
@@ -25,6 +26,7 @@ type Dispatcher struct {
 	config    *settings.Config
 	shards    *shard.Registry
 	copies    *replica.Keeper
+	sites     *site.Sites
 	store     store.Store
 	deliverer Deliverer
 	log       *slog.Logger
@@ -44,9 +46,9 @@ type Dispatcher struct {
 }
 
 // New makes a dispatcher. The caller begins the loops with Turn, Poll and Work.
-func New(config *settings.Config, shards *shard.Registry, copies *replica.Keeper, deliverer Deliverer) *Dispatcher {
+func New(config *settings.Config, shards *shard.Registry, copies *replica.Keeper, sites *site.Sites, deliverer Deliverer) *Dispatcher {
 	d := &Dispatcher{
-		config: config, shards: shards, copies: copies, store: shards.Store, deliverer: deliverer, log: config.Log,
+		config: config, shards: shards, copies: copies, sites: sites, store: shards.Store, deliverer: deliverer, log: config.Log,
 		lines: newLines(), metrics: newMetrics(config.Destinations), wheel: wheel.New[turn](time.Now()), slots: newSlots(config.Slots), gate: newGate(config.Slots),
 		handed: make(chan shot), pace: flow.NewPace(),
 	}
@@ -136,6 +138,7 @@ func (l *lane) work(ctx context.Context, loops *sync.WaitGroup) {
 	}
 	l.held.fences.DrainLate(ctx, d.config.Awake, loops, d.pace.Wait, l.fenceHeld)
 	l.held.settlements.DrainLate(ctx, d.config.Awake, loops, flow.AtMost(maxSettlements), l.settleHeld)
+	l.afar.DrainLate(ctx, d.config.Awake, loops, flow.AtMost(maxSettlements), l.compareAfar)
 	l.adoptions.DrainLate(ctx, d.config.Awake, loops, flow.AtMost(maxSettlements), l.adopt)
 	loops.Go(func() { l.renew(ctx) })
 	loops.Go(func() { l.graves.Drain(ctx, flow.AtMost(maxSettlements), l.bury) })

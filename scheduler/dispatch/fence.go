@@ -110,6 +110,10 @@ func (l *lane) fenceWithin(ctx context.Context, batch []*claim, patience time.Du
 	live := make([]*claim, 0, len(batch))
 	for _, c := range batch {
 		if c.began == 0 {
+			if !c.inTouch() {
+				d.putBack(c, 0)
+				continue
+			}
 			if c.PreviousFired && c.Record.State.Attempt >= max(c.policy().Attempts, d.config.Attempts) {
 				// Fences passed and nothing was settled: the callback may be the reason why nodes
 				// end. An attempt that was given back was never sent, and is not the last. Nor is

@@ -64,7 +64,7 @@ func (d *Dispatcher) fire(ctx context.Context, c *claim) {
 		began = min(began, c.asked) // the answers of the other copies are as old
 	}
 	since := d.config.SinceBoot() - began
-	if since >= d.config.Sending(c.renews()) {
+	if since >= d.config.Sending(c.renews()) || c.afar != 0 && d.config.SinceBoot()-c.afar >= d.config.Limit {
 		// The fence was counted as an attempt, but nothing was sent.
 		d.putBack(c, 0)
 		return

@@ -24,6 +24,7 @@ type lane struct {
 	settlements *flow.Queue[*claim]
 	held        held // fences and settlements that wait for a shard with late answers
 	adoptions   *flow.Queue[adoption]
+	afar        *flow.Queue[*claim] // claims that have to be compared with the copies of other sites
 	graves      *flow.Queue[*claim] // claimed tombstones, which copies may have to hear of
 	renewals    *renewals           // of fences
 	returns     returns             // of claims of limited and paused destinations; guarded by the gate
@@ -50,7 +51,7 @@ func newLane(d *Dispatcher, sh *shard.Shard) *lane {
 	return &lane{
 		d: d, shard: sh, credit: flow.NewCredit(d.config.Slots),
 		fences: flow.NewQueue[*claim](), settlements: flow.NewQueue[*claim](), held: newHeld(),
-		adoptions: flow.NewQueue[adoption](), graves: flow.NewQueue[*claim](), renewals: newRenewals(),
+		adoptions: flow.NewQueue[adoption](), afar: flow.NewQueue[*claim](), graves: flow.NewQueue[*claim](), renewals: newRenewals(),
 	}
 }
 
@@ -135,8 +136,8 @@ func (l *lane) claimBoth(ctx context.Context, own, others shard.PartitionSet, ro
 // is not 0, the partitions belong to other nodes, and only timers that these nodes have neglected
 // for so long count. claim returns the partitions in which more timers may be due.
 func (l *lane) claim(ctx context.Context, partitions shard.PartitionSet, neglected time.Duration, room int) (more shard.PartitionSet) {
-	if partitions == 0 || l.d.store.Lost(l.shard.Name) {
-		return 0 // timers that are over may be on a shard that is given up
+	if partitions == 0 || l.d.store.Lost(l.shard.Name) || l.d.sites.Hollow() {
+		return 0 // timers that are over may be on a shard that is given up, or unknown to a site that waits for its timers
 	}
 	if room <= 0 {
 		return partitions
@@ -202,6 +203,10 @@ func (l *lane) accept(c *claim) {
 			return
 		}
 		c.destination = d.deliverer.Destination(c.Record.Timer.Callback)
+		if !c.inTouch() {
+			l.afar.Put(c)
+			return
+		}
 		d.turnAt(c.look, c)
 	}
 }

@@ -34,6 +34,7 @@ func (c *claim) tells() bool { return !c.told && c.settlement.Outcome != store.O
 
 // settleWithin waits for the other copies as long as patience says.
 func (l *lane) settleWithin(ctx context.Context, batch []*claim, patience time.Duration) {
+	l.markAfar(ctx, batch)
 	batch = l.writeLetters(ctx, batch)
 	if l.d.shards.Several() {
 		l.tell(ctx, batch, patience)
@@ -118,6 +119,7 @@ func (l *lane) settled(ctx context.Context, c *claim, answer store.Settled) {
 			"timer", c.Record.ID.String(), "outcome", o.Outcome.String(), "err", answer.Err)
 	case answer.Accepted:
 		l.d.metrics.countSettled(o.Outcome)
+		c.tellAfar()
 		// A node that may not know where copies belong makes no copies: a copy in a wrong place
 		// hears of no end.
 		if l.d.store.Writable() == nil && c.restore(ctx) && len(o.Untold) == 0 {

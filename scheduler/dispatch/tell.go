@@ -157,7 +157,7 @@ func (c *claim) after() timer.State {
 // outcomeFor is the write that tells the outcome to the copy at p. An end that lasts leaves a
 // tombstone.
 func (c *claim) outcomeFor(p shard.Place, lasts bool) store.Write {
-	to, state, offset := p.Copy(c.Record.ID), c.after(), p.Offset(c.skew())
+	to, state, offset := p.Copy(c.Record.ID), c.after(), p.Offset(c.spacing())
 	switch {
 	case state.Ended:
 		return c.endFor(p, lasts)
@@ -214,7 +214,7 @@ func (c *claim) restore(ctx context.Context) (all bool) {
 			all = false // the shards have changed since, so maybe no owner has a copy
 			continue
 		}
-		at := store.Times{DueIn: due, Offset: p.Offset(c.skew())}
+		at := store.Times{DueIn: due, Offset: p.Offset(c.spacing())}
 		at.Retry = o.Delay + at.Offset
 		if o.Outcome == store.OutcomeNext {
 			at.DueIn += r.Timer.Interval

@@ -17,6 +17,7 @@ type Wish struct {
 	Version  timer.Version
 	Timer    *timer.Timer  // nil for the end
 	Begun    time.Duration // since boot
+	Site     string        // the home site; "" without sites
 	BodyHash string        // of a create that happens once
 	anew     bool          // once the timer is over, a create with another BodyHash is stored
 	Fresh    bool          // no such timer can exist yet
@@ -252,21 +253,21 @@ func (a *attempt) writeTo(t *target) store.Write {
 	if a.read != nil {
 		return a.amend(t)
 	}
-	create := store.Creation{Version: a.Version, Timer: a.Timer, DueIn: a.Timer.Interval, BodyHash: a.BodyHash}
+	create := store.Creation{Version: a.Version, Timer: a.Timer, DueIn: a.Timer.Interval, BodyHash: a.BodyHash, Site: a.Site}
 	if on := a.goesOn; on != nil {
 		create.Seq, create.LeftOut, create.DueIn = on.seq, on.leftOut, on.due
 	}
 	create.DueIn -= config.SinceBoot() - a.Begun // a later try keeps the due times of the request
-	skew := config.Skew.Of(a.Timer.Interval, a.Timer.ReplicationFactor)
+	spacing := a.k.shards.SpacingOf(a.ID.Key, a.Site, a.Timer.Interval, a.Timer.ReplicationFactor)
 	switch {
 	case !t.Home:
-		return store.Update(to, create, shard.Place{}.Offset(skew))
+		return store.Update(to, create, shard.Place{}.Offset(spacing))
 	case a.anew:
-		return store.Admit(to, create, t.Offset(skew))
+		return store.Admit(to, create, t.Offset(spacing))
 	case a.BodyHash != "":
-		return store.CreateOnce(to, create, t.Offset(skew))
+		return store.CreateOnce(to, create, t.Offset(spacing))
 	}
-	return store.Put(to, create, t.Offset(skew))
+	return store.Put(to, create, t.Offset(spacing))
 }
 
 // take takes the answers to the planned writes.

@@ -150,10 +150,10 @@ func (f *finding) lacks(state timer.State) bool {
 // aboutToFire reports whether a copy is about to fire, or firing: then the outcome brings up the
 // remaining copies. A copy that waits for a better copy is looked at after the better copy's callback,
 // and may still wait by a former rank.
-func (f *finding) aboutToFire(skew store.Skew) bool {
+func (f *finding) aboutToFire(shards *shard.Registry) bool {
 	r := &f.Record
-	each := skew.Of(r.Timer.Interval, r.ID.RF)
-	offset := max(f.Offset(each), time.Duration(r.Rank)*each)
+	spacing := shards.Spacing(r)
+	offset := max(f.Offset(spacing), spacing.Of(r.Rank))
 	return f.Leased || !r.State.Ended && (f.LookIn-offset < timing.DueSoon || r.State.Attempt == 0 && f.DueIn < timing.DueSoon)
 }
 
@@ -205,9 +205,9 @@ func (k *Keeper) EndOf(r *store.Record, to shard.Place) store.Write {
 // how long from now. The times come from the copy that was read a moment ago, by the place's own skew.
 func (k *Keeper) looksFrom(read *store.ReadResult, to shard.Place) (offset, retry time.Duration) {
 	r := &read.Record
-	skew := k.config.Skew.Of(r.Timer.Interval, r.ID.RF)
-	if offset = to.Offset(skew); r.State.Attempt > 0 {
-		retry = max(read.LookIn-time.Duration(r.Rank)*skew, 0) + offset
+	spacing := k.shards.Spacing(r)
+	if offset = to.Offset(spacing); r.State.Attempt > 0 {
+		retry = max(read.LookIn-spacing.Of(r.Rank), 0) + offset
 	}
 	return offset, retry
 }

@@ -3,7 +3,7 @@ package replica
 import (
 	"time"
 
-	"chronos/scheduler/store"
+	"chronos/scheduler/shard"
 	"chronos/scheduler/timer"
 )
 
@@ -12,7 +12,7 @@ import (
 // timer.ErrFiring; *timer.InvalidError, if the pop would come too late.
 func (k *Keeper) Delay(read Read, by time.Duration) (Wish, error) {
 	r := &read.newest.Record
-	due := read.newest.next(k.config.Skew) + by
+	due := read.newest.next(k.shards) + by
 	switch {
 	case read.firing:
 		return Wish{}, timer.ErrFiring
@@ -32,7 +32,7 @@ func (k *Keeper) Delay(read Read, by time.Duration) (Wish, error) {
 
 // next is how long until the copy's next pop is due, or the retry that the copy waits for. A copy that is
 // leased is due, unless a node has the copy ahead of the due time.
-func (f *finding) next(skew store.Skew) time.Duration {
+func (f *finding) next(shards *shard.Registry) time.Duration {
 	r := &f.Record
 	early := f.LookIn < f.DueIn // the pop was hastened
 	switch {
@@ -41,5 +41,5 @@ func (f *finding) next(skew store.Skew) time.Duration {
 	case f.Leased, r.State.Attempt == 0 && !early:
 		return f.DueIn
 	}
-	return f.LookIn - time.Duration(r.Rank)*skew.Of(r.Timer.Interval, r.ID.RF)
+	return f.LookIn - shards.Spacing(r).Of(r.Rank)
 }

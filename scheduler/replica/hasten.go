@@ -3,8 +3,8 @@ package replica
 import (
 	"context"
 	"fmt"
-	"time"
 
+	"chronos/scheduler/shard"
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
 )
@@ -90,7 +90,7 @@ func (h *hastening) decide(ctx context.Context) (best *finding, err error) {
 		state := h.newest.Record.State
 		h.receipt = timer.Receipt{ID: h.id, Version: state.Written(), Due: answer.Due.Add(-answer.Wait), Copies: 1}
 		h.receipt.ID.Hint = f.Shard.Mask
-		f.Shard.PokeIfSoon(answer.Partition, f.Offset(h.skew()))
+		f.Shard.PokeIfSoon(answer.Partition, f.Offset(h.spacing()))
 		return f, nil
 	}
 	if why == nil {
@@ -120,10 +120,10 @@ func (h *hastening) refused(answer *store.Written) error {
 
 // send hastens copies. The copy of the best rank, which is alone, must have no later revision.
 func (h *hastening) send(ctx context.Context, to ...*finding) []store.Written {
-	state, skew := h.newest.Record.State, h.skew()
+	state, spacing := h.newest.Record.State, h.spacing()
 	writes := make([]store.Write, len(to))
 	for i, f := range to {
-		writes[i] = store.Hasten(f.Copy(h.id), state, f.Offset(skew))
+		writes[i] = store.Hasten(f.Copy(h.id), state, f.Offset(spacing))
 		if h.receipt.Copies == 0 {
 			writes[i] = writes[i].If(store.Newest{Version: state.Version, Rev: state.Rev})
 		}
@@ -163,7 +163,4 @@ func (h *hastening) missed(f *finding) {
 	}
 }
 
-func (h *hastening) skew() time.Duration {
-	r := &h.newest.Record
-	return h.k.config.Skew.Of(r.Timer.Interval, r.ID.RF)
-}
+func (h *hastening) spacing() shard.Spacing { return h.k.shards.Spacing(&h.newest.Record) }

@@ -63,6 +63,6 @@ func (a *attempt) amend(t *target) store.Write {
 	if t.Home {
 		return store.Amend(t.Copy(a.ID), r, at)
 	}
-	at.Offset = shard.Place{}.Offset(a.k.config.Skew.Of(r.Timer.Interval, r.ID.RF))
+	at.Offset = shard.Place{}.Offset(a.k.shards.Spacing(r))
 	return store.AmendLeft(t.Copy(a.ID), r, at)
 }

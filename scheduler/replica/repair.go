@@ -138,7 +138,7 @@ func (k *Keeper) repairAll(ctx context.Context, due []repair) {
 			r.leave()
 		case c.newest.Record.State.Version > r.written.Version || c.newest.Record.State.Revised(r.written):
 			// The newer write has told the owners, or has its own repair.
-		case slices.ContainsFunc(c.copies, func(f finding) bool { return f.there() && f.aboutToFire(k.config.Skew) }):
+		case slices.ContainsFunc(c.copies, func(f finding) bool { return f.there() && f.aboutToFire(k.shards) }):
 			if r.tries++; r.tries < maxRepairTries {
 				k.repairs.put(*r)
 			}

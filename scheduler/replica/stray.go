@@ -68,7 +68,7 @@ func (sw *sweep) strayOf(read store.ReadResult) *stray {
 		}
 	}
 	s.newest = &s.finding
-	s.busy = s.aboutToFire(sw.k.config.Skew) && !sw.k.store.Lost(sw.shard.Name) // a lost shard fires nothing
+	s.busy = s.aboutToFire(sw.k.shards) && !sw.k.store.Lost(sw.shard.Name) // a lost shard fires nothing
 	s.stays = s.busy && !s.Home
 	return s
 }
@@ -138,7 +138,7 @@ func (sw *sweep) askOwners(ctx context.Context, all []*stray) {
 func (s *stray) inTurn() bool {
 	r := &s.Record
 	return r.State.Ended || r.Rank == s.Rank && (s.busy || r.State.Attempt > 0 ||
-		(s.LookIn-s.DueIn-s.Offset(s.k.config.Skew.Of(r.Timer.Interval, r.ID.RF))).Abs() < time.Millisecond)
+		(s.LookIn-s.DueIn-s.Offset(s.k.shards.Spacing(r))).Abs() < time.Millisecond)
 }
 
 // rankAt gives the copy at a place the present rank of the place.

@@ -41,6 +41,9 @@ type Config struct {
 	// client asked for fewer copies, all must be stored.
 	MinCopies int
 
+	// SitePatience is how long a write waits for other sites.
+	SitePatience time.Duration
+
 	// SweepRate is how many copies a second a node looks at in a sweep, which brings copies to
 	// the owners.
 	SweepRate int
@@ -80,7 +83,7 @@ func Default(node string, log *slog.Logger) Config {
 	return Config{
 		Node: node, Log: log,
 		PollInterval: 100 * time.Millisecond, Grace: time.Second, Limit: 2 * time.Second, Hold: 3500 * time.Millisecond,
-		Settling: time.Second, TombLife: 2 * time.Minute, IdempotencyLife: time.Hour, MinCopies: 1, SweepRate: 5000, AwayLimit: 15 * time.Minute, Attempts: 5, CatchUp: 10, Slots: 4096, Skew: store.DefaultSkew(),
+		Settling: time.Second, TombLife: 2 * time.Minute, IdempotencyLife: time.Hour, MinCopies: 1, SweepRate: 5000, SitePatience: 300 * time.Millisecond, AwayLimit: 15 * time.Minute, Attempts: 5, CatchUp: 10, Slots: 4096, Skew: store.DefaultSkew(),
 		SinceBoot: sinceBoot, Wall: time.Now,
 	}
 }

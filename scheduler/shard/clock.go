@@ -46,7 +46,21 @@ type heard struct {
 // writes without a common copy then keep the order of the requests, however far apart the nodes'
 // clocks are.
 func (r *Registry) Clock() time.Time {
-	latest, now := r.config.Wall(), r.config.SinceBoot()
+	if r.host != nil {
+		return r.host.Clock()
+	}
+	latest := r.fastest(r.config.Wall())
+	if guests := r.guests.Load(); guests != nil {
+		for _, guest := range *guests {
+			latest = guest.fastest(latest)
+		}
+	}
+	return latest
+}
+
+// fastest is the later of an instant and the time on the fastest clock that was heard of on the shards.
+func (r *Registry) fastest(latest time.Time) time.Time {
+	now := r.config.SinceBoot()
 	for _, sh := range r.All() {
 		known := sh.heard.Load()
 		if known == nil || now-known.sinceBoot > timing.ClockLife {
@@ -63,10 +77,26 @@ func (r *Registry) Clock() time.Time {
 // highest tag. Two writes of a millisecond must differ in version: otherwise a copy with the first
 // write and a copy with the second write look the same. Only writes with a
 // condition have the lowest bit.
-func (r *Registry) NextTag() uint16 { return uint16(r.tags.Add(1) << 1) }
+func (r *Registry) NextTag() uint16 {
+	if r.host != nil {
+		return r.host.NextTag()
+	}
+	return uint16(r.tags.Add(1) << 1)
+}
 
 // Heard notes the version of some copy.
-func (r *Registry) Heard(v timer.Version) { r.latest.heard(v, r.config.Wall) }
+func (r *Registry) Heard(v timer.Version) {
+	if r.host != nil {
+		r.host.Heard(v)
+		return
+	}
+	r.latest.heard(v, r.config.Wall)
+}
 
 // NextVersion returns a version above all versions that this node has heard of.
-func (r *Registry) NextVersion() timer.Version { return r.latest.next(r.Clock(), r.NextTag()) }
+func (r *Registry) NextVersion() timer.Version {
+	if r.host != nil {
+		return r.host.NextVersion()
+	}
+	return r.latest.next(r.Clock(), r.NextTag())
+}

@@ -22,13 +22,37 @@ type Place struct {
 // force, and then had a copy.
 func (p Place) Vanished() bool { return !p.Home && p.Shard.Gone() }
 
+// Spacing is how far apart the copies of a timer come due: the copies of this site after a delay, each a skew
+// behind the copy of the rank before.
+type Spacing struct {
+	Site time.Duration // 0 at the timer's home site, and without sites
+	Skew time.Duration
+}
+
+// Spacing is the spacing of a timer's copies on the shards of the registry.
+func (r *Registry) Spacing(of *store.Record) Spacing {
+	return r.SpacingOf(of.ID.Key, of.Site, of.Timer.Interval, of.ID.RF)
+}
+
+// SpacingOf is Spacing of a timer that has no record yet.
+func (r *Registry) SpacingOf(key, home string, interval time.Duration, replicationFactor int) Spacing {
+	s := Spacing{Skew: r.config.Skew.Of(interval, replicationFactor)}
+	if sites := r.Store.Sites(); sites.Own != home {
+		s.Site = time.Duration(sites.Index(key, home)) * store.SiteDelay(s.Skew, replicationFactor)
+	}
+	return s
+}
+
+// Of is how long after a pop the copy of a rank is looked at.
+func (s Spacing) Of(rank int) time.Duration { return s.Site + time.Duration(rank)*s.Skew }
+
 // Offset is how long after a pop the copy is looked at. For so long the copy leaves the pop to
 // better copies. No two copies of a timer are due at the same time.
-func (p Place) Offset(skew time.Duration) time.Duration {
+func (p Place) Offset(s Spacing) time.Duration {
 	if p.Home {
-		return time.Duration(p.Rank) * skew
+		return s.Of(p.Rank)
 	}
-	return time.Duration(p.Rank)*skew + skew/2
+	return s.Of(p.Rank) + s.Skew/2
 }
 
 // Tombstone is the end of a timer as the place remembers the end.

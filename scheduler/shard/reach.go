@@ -35,7 +35,7 @@ func (sh *Shard) reach(lasts time.Duration) Reach {
 // are late, no shard counts as late: the node, or all of the network, is slow.
 func (sh *Shard) lateFor() time.Duration {
 	since := sh.Answers.slowFor()
-	if since == 0 {
+	if since == 0 || sh.r.host != nil { // a shard of another site is far, which is not slow
 		return 0
 	}
 	quick, all := 0, sh.r.All()

@@ -28,6 +28,9 @@ type Registry struct {
 	byName atomic.Pointer[map[string]*Shard]
 	made   int // shards so far
 
+	host   *Registry                   // of a registry of guests: the registry of the node's own site
+	guests atomic.Pointer[[]*Registry] // the registries of the other sites
+
 	tags   atomic.Uint32 // of versions: begins with a hash of this node's name
 	latest latest        // version
 }
@@ -42,6 +45,17 @@ func New(config *settings.Config, backend store.Store) *Registry {
 	r.Gather()
 	return r
 }
+
+// NewGuest makes a registry of the shards of another site, on which the node works as a guest: the node's versions
+// and clocks are those of its own site, host.
+func NewGuest(config *settings.Config, backend store.Store, host *Registry) *Registry {
+	r := New(config, backend)
+	r.host = host
+	return r
+}
+
+// Visits names the registries of the other sites, whose clocks count here.
+func (r *Registry) Visits(guests []*Registry) { r.guests.Store(&guests) }
 
 // All are the shards by name. Nobody may change the map.
 func (r *Registry) All() map[string]*Shard { return *r.byName.Load() }

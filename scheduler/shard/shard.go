@@ -86,6 +86,13 @@ func (sh *Shard) OthersLive() bool {
 	return known != nil && len(known.others) > 0
 }
 
+// Worked reports whether other nodes have announced themselves on the shard within NodeLife, as far as this node has
+// heard lately.
+func (sh *Shard) Worked() bool {
+	known := sh.heard.Load()
+	return known != nil && len(known.others) > 0 && sh.r.config.SinceBoot()-known.sinceBoot <= timing.NodeLife
+}
+
 // OtherReaches reports whether this node does not reach the lacking shard, but another node on sh
 // does (rule "do without silent shards").
 func (sh *Shard) OtherReaches(lacking *Shard) bool {

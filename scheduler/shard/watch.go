@@ -62,6 +62,35 @@ func (sh *Shard) Watch(ctx context.Context) {
 	}
 }
 
+// Visit learns of the nodes and the clocks of another site by the shard each second, and tells the site of this node's
+// clock, until ctx ends.
+func (sh *Shard) Visit(ctx context.Context) {
+	ticker := time.NewTicker(1 + rand.N(timing.BeatInterval)) // shards that are visited together must spread out
+	defer ticker.Stop()
+	for {
+		sh.visit(ctx)
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			ticker.Reset(timing.BeatInterval)
+		}
+	}
+}
+
+func (sh *Shard) visit(ctx context.Context) {
+	bounded, cancel := sh.r.config.Awake.WithTimeout(ctx, timing.BeatInterval)
+	defer cancel()
+	began := sh.Answers.Begin()
+	said, err := sh.r.Store.Beat(bounded, sh.Name, store.Announcement{Clock: sh.r.config.Wall(), Format: timer.LastFormat, Guest: true})
+	sh.Answers.Heard(began, err)
+	if err != nil {
+		sh.Log.Debug("a shard of another site can't be visited", "err", err)
+		return
+	}
+	sh.heard.Store(&heard{others: sh.r.others(said.Nodes), fastest: said.Fastest, sinceBoot: sh.r.config.SinceBoot()})
+}
+
 func (sh *Shard) beat(ctx context.Context, lacks []string) {
 	bounded, cancel := sh.r.config.Awake.WithTimeout(ctx, timing.BeatInterval)
 	defer cancel()

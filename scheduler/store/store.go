@@ -27,6 +27,7 @@ type Store interface {
 	GivingUp
 	Listing
 	Counting
+	Marking
 }
 
 // Placement says where timers belong. The answers may change at any time. No method blocks.
@@ -36,6 +37,8 @@ type Placement interface {
 	// Changed returns a channel that is closed once the shards differ from the shards at the
 	// time of the call.
 	Changed() <-chan struct{}
+	// Sites are the sites of the cluster; the zero value for a cluster without sites.
+	Sites() Sites
 	// Writable is nil, or the reason why this node must not write and must not report a timer
 	// as unknown: the node may have missed a change of where timers belong. The error wraps
 	// timer.ErrUnavailable.
@@ -89,6 +92,7 @@ type Announcement struct {
 	Clock  time.Time // of the node
 	Lacks  []string  // the shards that the node does not reach, by name
 	Format int       // the last format of stored timers that the node reads
+	Guest  bool      // the node is of another site: the node is not among the nodes, and only the clock counts
 	Text   string    // what the node tells of itself (package pulse); "" for nothing
 }
 

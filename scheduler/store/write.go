@@ -32,6 +32,8 @@ type Write struct {
 	// Failure is why the attempt before failed. A zero time stands for the shard's time.
 	Failure Failure
 	LeftOut int // as that of a Record
+	// Site is the home site of the version (put, once, anew, live, amend, onto); "" without sites.
+	Site string
 	// Token makes the write a leased write, which does nothing unless the lease holds (rule
 	// "leased writes need the lease").
 	Token string
@@ -93,12 +95,13 @@ type Creation struct {
 	// Seq is the number of the first pop, if a version goes on with the pops of the version before; 0 counts
 	// as 1. LeftOut is as that of a Record.
 	Seq, LeftOut int
+	Site         string // the home site; "" without sites
 }
 
 func (c *Creation) write(kind WriteKind, to Target, offset time.Duration) Write {
 	return to.write(Write{
 		Kind: kind, State: timer.State{Version: c.Version, Seq: max(c.Seq, 1)}, Timer: c.Timer, DueIn: c.DueIn, Offset: offset, BodyHash: c.BodyHash,
-		LeftOut: c.LeftOut,
+		LeftOut: c.LeftOut, Site: c.Site,
 	})
 }
 
@@ -197,7 +200,7 @@ type Times struct{ DueIn, Offset, Retry time.Duration }
 // Copy makes the copy equal to a live record of another copy.
 func Copy(to Target, r *Record, at Times) Write {
 	return to.write(Write{
-		Kind: WriteLive, State: r.State, Timer: &r.Timer, BodyHash: r.BodyHash, Failure: r.Failure, LeftOut: r.LeftOut,
+		Kind: WriteLive, State: r.State, Timer: &r.Timer, BodyHash: r.BodyHash, Failure: r.Failure, LeftOut: r.LeftOut, Site: r.Site,
 		DueIn: at.DueIn, Offset: at.Offset, Retry: at.Retry,
 	})
 }

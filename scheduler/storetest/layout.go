@@ -24,6 +24,8 @@ type Layout struct {
 	Doubtful bool
 	// Lost are the shards that are given up, and the epoch in which a shard was given up.
 	Lost map[string]int64
+	// Sites are the sites, of which the shards are one.
+	Sites store.Sites
 }
 
 func (l *Layout) active() []string {
@@ -81,6 +83,8 @@ func (v *view) Changed() <-chan struct{} {
 	defer v.m.mu.Unlock()
 	return v.m.changed
 }
+
+func (v *view) Sites() store.Sites { return v.m.layoutOf(v.node).Sites }
 
 func (v *view) Writable() error {
 	if v.m.layoutOf(v.node).Doubtful {

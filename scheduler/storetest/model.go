@@ -47,6 +47,8 @@ type shard struct {
 	told    map[string]told
 	pauses  map[string]store.Decision // by destination
 	swept   store.SweepState
+	marks   map[store.Mark]time.Time // since when, by the mark without the age
+	filled  []string                 // sites
 	// missedSince is when the shard began to miss writes; nil if the shard lacks nothing.
 	missedSince *time.Time
 }
@@ -76,7 +78,7 @@ func NewModel(shards ...string) *Model {
 }
 
 func newShard(name string) *shard {
-	return &shard{name: name, entries: map[string]*entry{}, beats: map[string]int64{}, clocks: map[string]announced{}, told: map[string]told{}, pauses: map[string]store.Decision{}}
+	return &shard{name: name, entries: map[string]*entry{}, beats: map[string]int64{}, clocks: map[string]announced{}, told: map[string]told{}, pauses: map[string]store.Decision{}, marks: map[store.Mark]time.Time{}}
 }
 
 // SetClock makes now the clock of all shards.
@@ -137,7 +139,7 @@ func (m *Model) Wipe(name string) {
 	s := m.shards[name]
 	s.idleMs, s.entries, s.swept, s.missedSince = 0, map[string]*entry{}, store.SweepState{Restarted: true}, nil
 	s.beats, s.clocks, s.told = map[string]int64{}, map[string]announced{}, map[string]told{}
-	s.pauses, s.log = map[string]store.Decision{}, nil
+	s.pauses, s.log, s.marks, s.filled = map[string]store.Decision{}, nil, map[store.Mark]time.Time{}, nil
 }
 
 // Save remembers a shard's contents. The returned function takes the shard back to these contents, as a Redis that
@@ -247,7 +249,7 @@ func (s *shard) dueBy(lookMs int64) []string {
 func (s *shard) record(key string, e *entry) store.Record {
 	return store.Record{
 		ID:    timer.ID{Key: key, RF: e.rf},
-		State: e.state, Timer: e.timer, Rank: e.rank, Start: time.UnixMilli(e.startMs).UTC(), Failure: e.failure, LeftOut: e.leftOut,
+		State: e.state, Timer: e.timer, Rank: e.rank, Start: time.UnixMilli(e.startMs).UTC(), Failure: e.failure, LeftOut: e.leftOut, Site: e.site,
 		BodyHash: e.bodyHash, Away: slices.Clone(e.away),
 	}
 }

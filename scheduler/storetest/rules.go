@@ -20,6 +20,7 @@ type entry struct {
 	failure    store.Failure
 	leftOut    int // pops of which no callback has told
 	bodyHash   string
+	site       string // the home
 	away       []store.Away
 	lookMs     int64 // when some node must next look at the copy
 	lease      *lease
@@ -291,7 +292,7 @@ func failureOf(now time.Time, w *store.Write) store.Failure {
 // newEntry is the copy that the write makes in place of old.
 func newEntry(now time.Time, w *store.Write, old *entry) *entry {
 	e := &entry{
-		state: stateOf(w), rf: max(w.RF, 1), rank: w.Rank, bodyHash: w.BodyHash, failure: failureOf(now, w), leftOut: w.LeftOut,
+		state: stateOf(w), rf: max(w.RF, 1), rank: w.Rank, bodyHash: w.BodyHash, failure: failureOf(now, w), leftOut: w.LeftOut, site: w.Site,
 	}
 	if old != nil {
 		if w.Kind == store.WriteOnto {

@@ -38,7 +38,7 @@ func (s *shard) claim(now time.Time, node, token string, req store.ClaimRequest)
 			over := e.lookMs <= nowMs
 			switch {
 			case e.lease != nil && !over, e.state.Ended && !over:
-			case e.state.Ended && nowMs-e.lookMs < req.KeepTombstones.Milliseconds():
+			case e.state.Ended && (nowMs-e.lookMs < req.KeepTombstones.Milliseconds() || s.marked(key)):
 				e.lookMs = nowMs + lookAgainMs
 				buried++
 			case e.state.Ended && len(e.away) == 0:

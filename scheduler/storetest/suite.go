@@ -34,7 +34,7 @@ func Run(t *testing.T, open func(t *testing.T) Fixture) {
 	for _, cases := range []map[string]func(*rig){
 		mergeCases(), conditionCases(), amendCases(), hastenCases(), stateCases(), onceCases(), anewCases(), markCases(), tombstoneCases(), claimCases(), retryCases(), neglectedCases(),
 		fireCases(), overdueCases(), catchUpCases(), expireCases(), settleCases(), releaseCases(), askCases(), readCases(), nodeCases(), batchCases(), outcomeCases(), letterCases(), unheardCases(), graveCases(), listCases(),
-		tagCases(), pauseCases(), logCases(), countCases(),
+		tagCases(), pauseCases(), logCases(), countCases(), siteCases(),
 	} {
 		for name, check := range cases {
 			t.Run(name, func(t *testing.T) {

@@ -188,7 +188,9 @@ func (v *view) Ask(ctx context.Context, name string, states []store.KeyState) ([
 
 func (v *view) Beat(ctx context.Context, name string, own store.Announcement) (heard store.Announced, err error) {
 	err = v.m.call(ctx, v.node, "beat", name, func(s *shard, now time.Time) {
-		s.beats[v.node] = now.UnixMilli()
+		if !own.Guest {
+			s.beats[v.node] = now.UnixMilli()
+		}
 		s.clocks[v.node] = announced{own, now}
 		if own.Text != "" {
 			s.told[v.node] = told{fmt.Sprintf(`{"at_ms":%d,%s`, now.UnixMilli(), own.Text), now}

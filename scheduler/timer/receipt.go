@@ -10,6 +10,8 @@ type Receipt struct {
 	Copies    int
 	Unreached int
 	InFlight  bool
+	// Sites is how many sites have all copies of the write, of so many sites (AllSites); 0 without sites.
+	Sites, AllSites int
 	// Replayed says that an earlier request with the same idempotency key and body was accepted,
 	// and made this timer.
 	Replayed bool

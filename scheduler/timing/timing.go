@@ -149,6 +149,17 @@ const (
 	OverduePatience = 100 * time.Millisecond
 )
 
+// Sites among themselves.
+const (
+	// YoungMark is the age below which a mark does not count: the other site is being told, or was told late.
+	YoungMark = 500 * time.Millisecond
+	// TouchLife is how long a reading of the marks of another site counts. Marks are read each BeatInterval.
+	TouchLife = 1200 * time.Millisecond
+	// FillDelay is how long after a loss of data a shard is filled from another site: no callback of before starts any
+	// more, and no write of before arrives.
+	FillDelay = 3 * time.Second
+)
+
 // Pauses of destinations.
 const (
 	// MaxPause is how far ahead the end of a pause may be.

@@ -7,8 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"chronos/redisstore/endpoint"
 )
 
 // Bridge is the configuration of a bridge to Kafka.
@@ -81,10 +79,10 @@ func (b *Bridge) contradictions(wrong map[string]bool) (faults []error) {
 	faults = append(faults, b.topicsMixedUp()...)
 	faults = append(faults, b.lacksTLS(wrong)...)
 	faults = append(faults, b.lacksLogin(wrong)...)
-	if _, err := endpoint.Parse(b.Redis); b.Redis == "memory" {
+	if b.Redis == "memory" {
 		faults = append(faults, errors.New("CHRONOS_REDIS=memory: what a bridge has committed would end with it; name a Redis, such as redis://127.0.0.1:6379/0"))
-	} else if b.Redis != "" && err != nil {
-		faults = append(faults, fmt.Errorf("CHRONOS_REDIS: %w", err))
+	} else if b.Redis != "" {
+		faults = append(faults, checkShards(b.Redis, b.Site)...)
 	}
 	faults = append(append(faults, b.misnamed()...), b.incomplete()...)
 	return append(faults, b.unguarded("CHRONOS_BRIDGE_ADMIN_LISTEN", b.AdminListen)...)

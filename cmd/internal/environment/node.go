@@ -1,10 +1,8 @@
 package environment
 
 import (
-	"fmt"
 	"time"
 
-	"chronos/redisstore/endpoint"
 	"chronos/scheduler/webhook"
 )
 
@@ -22,6 +20,7 @@ type Node struct {
 	PollInterval time.Duration `env:"CHRONOS_POLL_INTERVAL,default=100ms" min:"10ms" max:"175ms" about:"how often a node looks for due timers"`
 	Slots        int           `env:"CHRONOS_SLOTS,default=4096" min:"8" max:"1000000" about:"callbacks under way at once"`
 	Copies
+	SitePatience     time.Duration `env:"CHRONOS_SITE_PATIENCE,default=300ms" min:"0s" max:"900ms" about:"how long a write waits for the other sites; a site that has not answered by then is told later"`
 	IdempotencyLife  time.Duration `env:"CHRONOS_IDEMPOTENCY_LIFE,default=1h" min:"1s" max:"168h" about:"how long a request with an Idempotency-Key is answered after its timer is over"`
 	DeadRetention    time.Duration `env:"CHRONOS_DEAD_RETENTION,default=168h" min:"1s" max:"87600h" about:"how long the dead letters are kept: single-pop timers that were given up after their last attempt"`
 	Deliveries       int           `env:"CHRONOS_DELIVERIES,default=0" min:"0" max:"100000" about:"attempts at callbacks, about, that the log of deliveries keeps for each of the 16 partitions of a Redis, such as 1000; 0 for no log"`
@@ -54,9 +53,9 @@ func CheckNode(environ []string) (n Node, err error) {
 
 func (n *Node) contradictions(map[string]bool) (faults []error) {
 	if n.Redis != "" && n.Redis != "memory" {
-		if _, err := endpoint.Parse(n.Redis); err != nil {
-			faults = append(faults, fmt.Errorf("CHRONOS_REDIS: %w", err))
-		}
+		faults = append(faults, checkShards(n.Redis, n.Site)...)
+	} else if n.Site != "" {
+		faults = append(faults, checkShards("main=redis://localhost", n.Site)...)
 	}
 	if _, err := webhook.ParseGuard(n.CallbackAllow, n.CallbackDeny); err != nil {
 		faults = append(faults, err)

@@ -9,14 +9,28 @@ import (
 	"time"
 
 	"chronos/cmd/internal/certificate"
+	"chronos/redisstore/endpoint"
 )
 
 // Copies say how the copies of timers are kept.
 type Copies struct {
+	Site        string        `env:"CHRONOS_SITE" about:"the site of this process, if the shards of CHRONOS_REDIS name their sites, as in a@london=redis://host:6379/0"`
 	ReplicaSkew time.Duration `env:"CHRONOS_REPLICA_SKEW,default=2s" min:"250ms" max:"1m" about:"longest delay between two copies of a timer"`
 	MinCopies   int           `env:"CHRONOS_MIN_COPIES,default=1" min:"1" max:"16" about:"copies of a timer, at most those it asks for, that must be stored before a write is acknowledged"`
 	SweepRate   int           `env:"CHRONOS_SWEEP_RATE,default=5000" min:"1" max:"1000000" about:"copies a second that this node looks at to bring them where they belong, after Redis instances came, went or were away"`
 	AwayLimit   time.Duration `env:"CHRONOS_AWAY_LIMIT,default=15m" min:"10s" max:"168h" about:"how long a Redis may be away before the other Redis instances take its place; once it is back and swept, it takes timers again"`
+}
+
+// checkShards are the faults of a list of shards, and of the process's site.
+func checkShards(list, site string) (faults []error) {
+	shards, err := endpoint.Parse(list)
+	if err != nil {
+		return []error{fmt.Errorf("CHRONOS_REDIS: %w", err)}
+	}
+	if err := endpoint.CheckSite(shards, site); err != nil {
+		return []error{err}
+	}
+	return nil
 }
 
 // Access is the configuration of access to the listeners.

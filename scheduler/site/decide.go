@@ -1,0 +1,224 @@
+package site
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"chronos/scheduler/replica"
+	"chronos/scheduler/store"
+	"chronos/scheduler/timer"
+	"chronos/scheduler/timing"
+)
+
+// Own is the own site.
+func (s *Sites) Own() *Site { return &s.own }
+
+// Decider is the site that decides about writes on a condition: the home of the newest copy that the own site knows, or
+// that any site knows; without a copy the first site in the timer's order. The error wraps timer.ErrUndecided.
+func (s *Sites) Decider(ctx context.Context, id timer.ID) (*Site, error) {
+	others := s.all()
+	if len(others) == 0 {
+		return &s.own, nil
+	}
+	newest := s.own.Copies.See(ctx, []timer.ID{id})[0].Newest
+	if newest.Record.State.Version == 0 {
+		newest = s.newestElsewhere(ctx, others, id)
+	}
+	r := newest.Record
+	r.ID.Key = id.Key
+	return s.site(s.home(&r))
+}
+
+// First is the first site in the order of a timer that does not exist yet, by a key that a client may repeat; a site that
+// this node can't reach is passed over.
+func (s *Sites) First(key string) *Site {
+	sites := s.own.Shards.Store.Sites()
+	for _, name := range sites.Order(key, "") {
+		if name == sites.Own {
+			return &s.own
+		}
+		if other := s.all()[name]; other != nil && other.reached() {
+			return &other.Site
+		}
+	}
+	return &s.own
+}
+
+// site is the site of a name. The error wraps timer.ErrUndecided, if the node can't reach the site.
+func (s *Sites) site(name string) (*Site, error) {
+	if name == s.ownName() {
+		return &s.own, nil
+	}
+	other := s.all()[name]
+	if other == nil || !other.reached() {
+		return nil, fmt.Errorf("%w: site %s, the home of the timer, can't be reached", timer.ErrUndecided, name)
+	}
+	return &other.Site, nil
+}
+
+// eachOther works with all reached other sites at the same time.
+func eachOther(others map[string]*Other, work func(o *Other)) {
+	var all sync.WaitGroup
+	for _, o := range others {
+		if o.reached() {
+			all.Go(func() { work(o) })
+		}
+	}
+	all.Wait()
+}
+
+func (s *Sites) newestElsewhere(ctx context.Context, others map[string]*Other, id timer.ID) (newest store.ReadResult) {
+	bounded, cancel := s.config.Awake.WithTimeout(ctx, timing.RoundPatience)
+	defer cancel()
+	var mu sync.Mutex
+	eachOther(others, func(o *Other) {
+		seen := o.Copies.See(bounded, []timer.ID{id})[0].Newest
+		seen.LookIn += s.shift(&o.Site, &s.own, &seen.Record)
+		mu.Lock()
+		defer mu.Unlock()
+		if newest.Record.State.Version == 0 || newest.Record.State.Lacks(seen.Record.State) {
+			newest = seen
+		}
+	})
+	return newest
+}
+
+// shift is how much later a copy comes due at one site than at another.
+func (s *Sites) shift(from, to *Site, r *store.Record) time.Duration {
+	return to.Shards.Spacing(r).Site - from.Shards.Spacing(r).Site
+}
+
+// foreign is a copy of one site for another site.
+func (s *Sites) foreign(from, to *Site, read store.ReadResult, ontoLive bool) replica.Foreign {
+	read.LookIn += s.shift(from, to, &read.Record)
+	return replica.Foreign{Read: read, OntoLive: ontoLive}
+}
+
+// WriteAt carries out a wish that one site decides about: a wish with a condition, or a create that happens once. Then the other
+// sites are told.
+func (s *Sites) WriteAt(ctx context.Context, at *Site, w replica.Wish) (timer.Receipt, error) {
+	if s.None() {
+		return at.Copies.Write(ctx, w)
+	}
+	if err := s.Ready(); err != nil {
+		return timer.Receipt{}, err
+	}
+	if w.Timer != nil {
+		w.Site = s.ownName()
+	}
+	receipt, err := at.Copies.Write(ctx, w)
+	if err != nil {
+		return receipt, err
+	}
+	return s.spread(ctx, at, receipt)
+}
+
+// spread tells all other sites of a write that one site has decided about, and marks at that site what could not be
+// told in time. The receipt is that of the write.
+func (s *Sites) spread(ctx context.Context, from *Site, receipt timer.Receipt) (timer.Receipt, error) {
+	others := s.all()
+	if len(others) == 0 {
+		return receipt, nil
+	}
+	receipt.Sites, receipt.AllSites = 1, 1+len(others)
+	ctx = context.WithoutCancel(ctx)
+	bounded, cancel := s.config.Awake.WithTimeout(ctx, max(s.config.SitePatience, timing.PromptAnswer))
+	defer cancel()
+	id := timer.ID{Key: receipt.ID.Key, RF: max(receipt.ID.RF, 1)}
+	read := from.Copies.See(bounded, []timer.ID{id})[0].Newest
+	targets := make([]*Site, 0, len(others))
+	if from != &s.own {
+		targets = append(targets, &s.own)
+	}
+	for _, o := range others {
+		if &o.Site != from {
+			targets = append(targets, &o.Site)
+		}
+	}
+	told := make([]bool, len(targets))
+	var tells sync.WaitGroup
+	for i, to := range targets {
+		if read.Record.State.Version == 0 {
+			continue
+		}
+		tells.Go(func() {
+			_, errs := to.Copies.BringUp(bounded, []replica.Foreign{s.foreign(from, to, read, false)})
+			told[i] = errs[0] == nil
+		})
+	}
+	tells.Wait()
+	var marks []store.Mark
+	for i, to := range targets {
+		if told[i] {
+			receipt.Sites++
+			continue
+		}
+		receipt.InFlight = true
+		marks = append(marks, store.Mark{Site: s.nameOf(to), Key: id.Key})
+	}
+	if len(marks) == 0 {
+		return receipt, nil
+	}
+	marking, cancelMarking := s.config.Awake.WithTimeout(ctx, timing.RoundPatience)
+	defer cancelMarking()
+	if !markAt(marking, from, id, marks) {
+		return timer.Receipt{}, fmt.Errorf("%w: site %s was not told, and no mark could be left", timer.ErrUnavailable, marks[0].Site)
+	}
+	return receipt, nil
+}
+
+// markAt leaves marks at the owners of a timer, and reports whether an owner has them.
+func markAt(ctx context.Context, at *Site, id timer.ID, marks []store.Mark) (marked bool) {
+	for _, p := range at.Shards.Homes(id) {
+		if at.Shards.Store.Mark(ctx, p.Shard.Name, marks) == nil {
+			marked = true
+		}
+	}
+	return marked
+}
+
+func (s *Sites) nameOf(site *Site) string {
+	if site == &s.own {
+		return s.ownName()
+	}
+	return site.Name
+}
+
+// Lookup reads the newest copy of a timer at the own site and at the home, or at all sites if the own site has nothing.
+// Errors as of replica.Keeper.Lookup.
+func (s *Sites) Lookup(ctx context.Context, id timer.ID) (store.ReadResult, error) {
+	own, err := s.own.Copies.Lookup(ctx, id)
+	others := s.all()
+	if len(others) == 0 {
+		return own, err
+	}
+	if err == nil {
+		if home := s.all()[s.home(&own.Record)]; home != nil && home.reached() {
+			there := s.newestElsewhere(ctx, map[string]*Other{home.Name: home}, id)
+			if own.Record.State.Lacks(there.Record.State) {
+				return s.found(there)
+			}
+		}
+		return own, nil
+	}
+	there := s.newestElsewhere(ctx, others, id)
+	if there.Record.State.Version != 0 && own.Record.State.Lacks(there.Record.State) {
+		return s.found(there)
+	}
+	for name, o := range others {
+		if !o.reached() {
+			return store.ReadResult{}, fmt.Errorf("%w: site %s can't be reached", timer.ErrUnavailable, name)
+		}
+	}
+	return own, err
+}
+
+// found is the answer about a copy of another site.
+func (s *Sites) found(read store.ReadResult) (store.ReadResult, error) {
+	if read.Record.State.Ended {
+		return store.ReadResult{}, timer.ErrNotFound
+	}
+	return read, read.Err
+}

@@ -1,0 +1,193 @@
+package site
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"chronos/scheduler/replica"
+	"chronos/scheduler/store"
+	"chronos/scheduler/timer"
+	"chronos/scheduler/timing"
+)
+
+// maxRenewals is how often a write gets a newer version because another site has a newer one.
+const maxRenewals = 3
+
+// Write carries out one wish at all sites.
+func (s *Sites) Write(ctx context.Context, w replica.Wish) (timer.Receipt, error) {
+	one := s.WriteEach(ctx, []replica.Wish{w})[0]
+	return one.Receipt, one.Err
+}
+
+// WriteEach carries out wishes together at all sites, and answers every wish separately. The own site becomes the
+// home of the versions. A write waits for other sites for a while (SitePatience); whatever another site has not confirmed by then
+// is marked at the owners of the own site before the answer.
+func (s *Sites) WriteEach(ctx context.Context, wishes []replica.Wish) []replica.Answer {
+	others := s.all()
+	if len(others) == 0 {
+		return s.own.Copies.WriteEach(ctx, wishes)
+	}
+	answers := make([]replica.Answer, len(wishes))
+	if err := s.Ready(); err != nil {
+		for i := range answers {
+			answers[i].Err = err
+		}
+		return answers
+	}
+	open := make([]int, len(wishes))
+	for i := range wishes {
+		open[i] = i
+		if wishes[i].Timer != nil {
+			wishes[i].Site = s.ownName()
+		}
+	}
+	for try := 0; len(open) > 0; try++ {
+		batch := make([]replica.Wish, len(open))
+		for n, i := range open {
+			batch[n] = wishes[i]
+		}
+		var again []int
+		for n, answer := range s.writeOnce(ctx, others, batch) {
+			i := open[n]
+			answers[i] = answer.Answer
+			if answer.newer && wishes[i].Humble {
+				answers[i] = replica.Answer{Err: timer.ErrSuperseded}
+				continue
+			}
+			if answer.newer && try < maxRenewals && ctx.Err() == nil {
+				wishes[i].Version = s.own.Shards.NextVersion()
+				again = append(again, i)
+			}
+		}
+		open = again
+	}
+	return answers
+}
+
+// written is the answer of all sites to a wish.
+type written struct {
+	replica.Answer
+	newer  bool     // another site has a newer version
+	untold []string // sites that have not confirmed the write
+}
+
+// writeOnce writes to all sites at the same time.
+func (s *Sites) writeOnce(ctx context.Context, others map[string]*Other, wishes []replica.Wish) []written {
+	type told struct {
+		site    string
+		answers []replica.Answer
+	}
+	begun := time.Now()
+	heard := make(chan told, len(others))
+	for name, other := range others {
+		go func() { // ends within AnswerLimit: Keeper.WriteEach has this limit
+			heard <- told{name, other.Copies.WriteEach(context.WithoutCancel(ctx), humble(wishes))}
+		}()
+	}
+	all := make([]written, len(wishes))
+	for i, answer := range s.own.Copies.WriteEach(ctx, wishes) {
+		all[i].Answer = answer
+		all[i].Receipt.Sites, all[i].Receipt.AllSites = 1, 1+len(others)
+	}
+	patience := time.NewTimer(time.Until(begun.Add(s.config.SitePatience)))
+	defer patience.Stop()
+	untold := make(map[string][]replica.Answer, len(others))
+	for name := range others {
+		untold[name] = nil
+	}
+	for waits := true; waits && len(untold) > 0; {
+		select {
+		case t := <-heard:
+			delete(untold, t.site)
+			s.takeAnswers(all, t.site, wishes, t.answers)
+		case <-patience.C:
+			waits = false
+		}
+	}
+	for name := range untold {
+		s.takeAnswers(all, name, wishes, nil)
+	}
+	s.mark(ctx, wishes, all)
+	return all
+}
+
+// humble are the wishes for another site: a newer version there stays.
+func humble(wishes []replica.Wish) []replica.Wish {
+	all := make([]replica.Wish, len(wishes))
+	for i, w := range wishes {
+		w.Humble = true
+		all[i] = w
+	}
+	return all
+}
+
+// takeAnswers takes in the answers of another site; nil for no answer in time.
+func (s *Sites) takeAnswers(all []written, site string, wishes []replica.Wish, answers []replica.Answer) {
+	for i := range all {
+		a := &all[i]
+		if a.Err != nil {
+			continue
+		}
+		if answers != nil {
+			there := &answers[i]
+			a.Receipt.Copies += there.Receipt.Copies
+			a.Receipt.InFlight = a.Receipt.InFlight || there.Receipt.InFlight
+			a.newer = a.newer || errors.Is(there.Err, timer.ErrSuperseded)
+			if there.Err == nil && there.Receipt.Unreached == 0 {
+				a.Receipt.Sites++
+				continue
+			}
+			a.Receipt.Unreached += there.Receipt.Unreached
+		}
+		a.untold = append(a.untold, site)
+		a.Receipt.InFlight = a.Receipt.InFlight || !wishes[i].Fresh // an earlier version may be at home there
+	}
+}
+
+// mark marks the timers of which other sites have not been told, on the owners of the own site.
+func (s *Sites) mark(ctx context.Context, wishes []replica.Wish, all []written) {
+	marks := map[string][]store.Mark{}
+	of := map[string][]int{}
+	for i := range all {
+		a := &all[i]
+		if a.Err != nil || a.newer || len(a.untold) == 0 {
+			continue
+		}
+		id := a.Receipt.ID
+		for _, p := range s.own.Shards.Homes(timer.ID{Key: id.Key, RF: max(id.RF, 1)}) {
+			for _, site := range a.untold {
+				marks[p.Shard.Name] = append(marks[p.Shard.Name], store.Mark{Site: site, Key: id.Key})
+			}
+			of[p.Shard.Name] = append(of[p.Shard.Name], i)
+		}
+	}
+	if len(marks) == 0 {
+		return
+	}
+	bounded, cancel := s.config.Awake.WithTimeout(context.WithoutCancel(ctx), timing.RoundPatience)
+	defer cancel()
+	var mu sync.Mutex
+	marked := make([]bool, len(all))
+	var asks sync.WaitGroup
+	for name, wanted := range marks {
+		asks.Go(func() {
+			if err := s.own.Shards.Store.Mark(bounded, name, wanted); err != nil {
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			for _, i := range of[name] {
+				marked[i] = true
+			}
+		})
+	}
+	asks.Wait()
+	for i := range all {
+		if a := &all[i]; a.Err == nil && !a.newer && len(a.untold) > 0 && !marked[i] {
+			a.Answer = replica.Answer{Err: fmt.Errorf("%w: site %s was not told, and no mark could be left", timer.ErrUnavailable, a.untold[0])}
+		}
+	}
+}
