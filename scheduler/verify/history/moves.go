@@ -80,10 +80,10 @@ func (w *write) first(n int) time.Duration {
 }
 
 // delayedFor is by how much delays have put pop n off for certain: the delays that were acknowledged before the
-// pop came.
+// pop came. In virtual time a delay of the next pop may be acknowledged at the instant at which the pop comes.
 func (w *write) delayedFor(n int) (by time.Duration) {
 	for _, op := range w.delays {
-		if op.Outcome == OK && op.returned() <= w.first(n) {
+		if op.Outcome == OK && op.returned() < w.first(n) {
 			by += ms(op.ByMs)
 		}
 	}

@@ -105,6 +105,17 @@ func TestDelays(t *testing.T) {
 	runDamages(t, []damage{
 		{"the pops come later", func(b *book) { delayed(b) }, nil},
 		{"a pop comes at its former time", func(b *book) { delayed(b); b.called("/2", 2).move(at(3210)) }, only(NeverEarly)},
+		{"a delay is answered at the instant of the pop before", func(b *book) {
+			op := delayed(b)
+			op.InvokeNs, op.ReturnNs = b.called("/2", 1).ArriveNs, b.called("/2", 1).ArriveNs
+			b.Operations = dropGets(b.Operations, "k2")
+		}, nil},
+		{"a delay was answered before the pop before", func(b *book) {
+			op := delayed(b)
+			op.ReturnNs = b.called("/2", 1).ArriveNs - 1
+			op.InvokeNs = op.ReturnNs
+			b.Operations = dropGets(b.Operations, "k2")
+		}, only(NeverEarly)},
 		{"a pop comes too late", func(b *book) { delayed(b); b.called("/2", 4).move(at(8600)) }, only(OnTime)},
 		{"a pop is lost", func(b *book) { delayed(b); b.drop("/2", 4); b.sample() }, only(NothingLost)},
 		{"a pop is lost, and an earlier pop was tried twice", func(b *book) {
