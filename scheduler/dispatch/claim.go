@@ -93,7 +93,7 @@ func (c *claim) fit() {
 		return
 	}
 	config := c.lane.d.config
-	c.buried = c.marks() || c.pops() > 1 || c.hastened() || c.Record.State.Attempt > 0 || c.lane.d.shards.Clock().Sub(c.Record.State.Written().Time()) < timing.YoungFor
+	c.buried = c.marks() || c.lane.d.sites.Marks() || c.pops() > 1 || c.hastened() || c.Record.State.Attempt > 0 || c.lane.d.shards.Clock().Sub(c.Record.State.Written().Time()) < timing.YoungFor
 	switch {
 	case c.Record.BodyHash != "":
 		c.settlement.Keep = c.own.Tombstone(config, c.Record.State, c.Record.BodyHash).Keep

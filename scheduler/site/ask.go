@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"chronos/scheduler/replica"
+	"chronos/scheduler/shard"
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
 	"chronos/scheduler/timing"
@@ -44,11 +45,27 @@ type view struct {
 // timer's order, a copy at its home with all sites. Sites that can't be reached are left out.
 func (s *Sites) Ask(ctx context.Context, questions []Question) []Verdict {
 	views := s.look(ctx, questions)
+	s.clearAlike(ctx, questions, views)
 	verdicts := make([]Verdict, len(questions))
 	for i := range questions {
 		verdicts[i] = s.weigh(ctx, &questions[i], views[i])
 	}
 	return verdicts
+}
+
+// clearAlike ends the marks about copies that two sites have alike.
+func (s *Sites) clearAlike(ctx context.Context, questions []Question, views [][]view) {
+	alike := map[*Other][]store.ToldMark{}
+	for i := range questions {
+		for _, v := range views[i] {
+			if v.Newest.Record.State == questions[i].Record.State {
+				alike[v.other] = append(alike[v.other], v.other.backward(questions[i].Record)...)
+			}
+		}
+	}
+	for o, marks := range alike {
+		o.clear(ctx, marks)
+	}
 }
 
 // look reads the copies of the sites that the questions ask, each site once.
@@ -110,7 +127,6 @@ func (s *Sites) weigh(ctx context.Context, q *Question, views []view) Verdict {
 		v := &views[i]
 		switch theirs := v.Newest.Record.State; {
 		case theirs.Version != 0 && !theirs.Lacks(mine): // the same state
-			v.other.clear(ctx, s.ownName(), q.Record.ID, mine)
 			verdict.Wait = max(verdict.Wait, s.yield(q, v, home))
 		case !v.Whole && q.Overdue < timing.LeftToOthers:
 			verdict.Wait = max(verdict.Wait, hesitation)
@@ -128,10 +144,12 @@ func (s *Sites) weigh(ctx context.Context, q *Question, views []view) Verdict {
 // yield is how long a copy waits for an equal copy of another site: a copy at the home for a callback that another site
 // has leased, any other copy as long as a node works on the shards of the other site.
 func (s *Sites) yield(q *Question, v *view, home bool) time.Duration {
-	if v.Newest.Leased {
-		return max(v.Newest.LookIn, 0) + time.Millisecond
-	}
-	if home || !v.other.works() {
+	switch lease := max(v.Newest.LookIn, 0) + time.Millisecond; {
+	case v.Newest.Fired, v.Newest.Leased && !home:
+		return lease
+	case v.Newest.Leased: // the other site compares, and then calls back or yields
+		return min(lease, hesitation)
+	case home || !v.other.works():
 		return 0
 	}
 	return max(s.own.Shards.Spacing(q.Record).Skew, q.Overdue)
@@ -153,23 +171,43 @@ func (s *Sites) adopt(ctx context.Context, newer *view) Verdict {
 	if errs[0] != nil {
 		return Verdict{Wait: hesitation}
 	}
-	newer.other.clear(ctx, s.ownName(), newer.Newest.Record.ID, newer.Newest.Record.State)
+	newer.other.clear(ctx, newer.other.backward(&newer.Newest.Record))
 	return Verdict{Adopted: true}
 }
 
-// clear ends the marks at another site for the own site, where the copy there is in a state that the own site has.
-func (o *Other) clear(ctx context.Context, own string, id timer.ID, state timer.State) {
-	for _, p := range o.Shards.Homes(timer.ID{Key: id.Key, RF: max(id.RF, 1)}) {
-		if p.Shard.Away() {
-			continue
-		}
-		told := []store.ToldMark{
-			{Mark: store.Mark{Site: own, Key: id.Key}, State: state}, {Mark: store.Mark{Site: own, Key: id.Key, Outcome: true}, State: state},
-		}
-		if err := o.Shards.Store.Unmark(ctx, p.Shard.Name, told); err != nil {
-			p.Shard.Log.Debug("marks could not be ended", "err", err)
+// backward are the marks that another site may have for the own site, about a copy that both sites have alike.
+func (o *Other) backward(r *store.Record) []store.ToldMark {
+	own := o.s.ownName()
+	return []store.ToldMark{
+		{Mark: store.Mark{Site: own, Key: r.ID.Key}, State: r.State}, {Mark: store.Mark{Site: own, Key: r.ID.Key, Outcome: true}, State: r.State},
+	}
+}
+
+// clear ends marks at another site for the own site, where the copy there is in a state that the own site has (rule "alike
+// ends marks"). Without marks there, clear asks nobody.
+func (o *Other) clear(ctx context.Context, alike []store.ToldMark) {
+	if len(alike) == 0 || !o.touch.anyMark() {
+		return
+	}
+	bounded, cancel := o.s.config.Awake.WithTimeout(ctx, patience)
+	defer cancel()
+	marks := map[*shard.Shard][]store.ToldMark{}
+	for _, m := range alike {
+		for _, p := range o.Shards.Homes(timer.ID{Key: m.Key, RF: timer.MaxReplicationFactor}) {
+			if !p.Shard.Away() {
+				marks[p.Shard] = append(marks[p.Shard], m)
+			}
 		}
 	}
+	var ends sync.WaitGroup
+	for sh, all := range marks {
+		ends.Go(func() {
+			if err := o.Shards.Store.Unmark(bounded, sh.Name, all); err != nil {
+				sh.Log.Debug("marks could not be ended", "err", err)
+			}
+		})
+	}
+	ends.Wait()
 }
 
 // isOver reports whether a timer that another site does not know is over: the owners there have all that the own site

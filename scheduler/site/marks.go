@@ -3,6 +3,7 @@ package site
 import (
 	"context"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"chronos/scheduler/replica"
@@ -15,8 +16,10 @@ import (
 const (
 	// markInterval is how often a node looks for marks to tell.
 	markInterval = 200 * time.Millisecond
-	// markPage is how many marks are told together.
-	markPage = 100
+	// markAgain is how often a site is told again that could not be told of all copies.
+	markAgain = time.Second
+	// markPage is how many marks of a partition are told together.
+	markPage = 20
 )
 
 // MarkOutcomes marks timers on a shard of the own site whose outcomes all other sites have to hear of.
@@ -33,57 +36,95 @@ func (s *Sites) MarkOutcomes(ctx context.Context, shard string, keys []string) e
 	return s.own.Shards.Store.Mark(ctx, shard, marks)
 }
 
+// waiting are the shards of the own site on which marks for a site wait, as far as was read lately.
+type waiting struct {
+	mu    sync.Mutex
+	marks map[*shard.Shard]bool
+}
+
+func (w *waiting) note(sh *shard.Shard, marks bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.marks == nil {
+		w.marks = map[*shard.Shard]bool{}
+	}
+	if w.marks[sh] = marks; !marks {
+		delete(w.marks, sh)
+	}
+}
+
+// Marks reports whether marks wait on the own site: a timer of an older version than YoungFor may be marked.
+func (s *Sites) Marks() bool {
+	for _, o := range s.all() {
+		o.waiting.mu.Lock()
+		some := len(o.waiting.marks) > 0
+		o.waiting.mu.Unlock()
+		if some {
+			return true
+		}
+	}
+	return false
+}
+
 // tellMarks tells a site the present state of the timers that are marked on a shard of the own site, in the partitions
 // that this node is the first to look after, until ctx ends.
 func (o *Other) tellMarks(ctx context.Context, sh *shard.Shard) {
+	defer o.waiting.note(sh, false)
 	ticker := time.NewTicker(1 + rand.N(markInterval))
 	defer ticker.Stop()
+	pause := markInterval
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
-			ticker.Reset(markInterval)
+			ticker.Reset(pause)
 		}
-		if sh.Away() || !o.reached() {
+		if sh.Away() {
 			continue
 		}
 		bounded, cancel := o.s.config.Awake.WithTimeout(ctx, timing.AnswerLimit)
 		oldest, err := o.s.own.Shards.Store.OldestMark(bounded, sh.Name, o.Name)
 		cancel()
-		if err != nil || oldest < 0 {
+		o.waiting.note(sh, err != nil || oldest >= 0)
+		pause = markInterval
+		if err != nil || oldest < 0 || !o.reached() {
 			continue
 		}
-		for p := range store.Partitions {
-			if sh.Ownership.First(p) {
-				for o.tellMarksOf(ctx, sh, p) && ctx.Err() == nil {
-				}
-			}
+		if oldest > markAgain {
+			pause = markAgain // the site was told, and lacks copies yet
+		}
+		for o.tellMarksOf(ctx, sh) && ctx.Err() == nil {
 		}
 	}
 }
 
-// tellMarksOf tells the oldest marks of a partition, and reports whether more marks may wait.
-func (o *Other) tellMarksOf(ctx context.Context, sh *shard.Shard, partition int) (more bool) {
+// tellMarksOf tells the oldest marks of the partitions that this node is the first to look after, and reports whether
+// more marks may wait.
+func (o *Other) tellMarksOf(ctx context.Context, sh *shard.Shard) (more bool) {
 	own := o.s.own.Shards.Store
 	bounded, cancel := o.s.config.Awake.WithTimeout(ctx, 2*timing.AnswerLimit)
 	defer cancel()
-	marks, err := own.Marks(bounded, sh.Name, partition, o.Name, markPage)
-	if err != nil || len(marks) == 0 {
-		return false
-	}
+	var single []store.Mark
 	var told []store.ToldMark
-	rest := marks[:0]
-	for _, m := range marks {
-		if m.All {
-			if len(marks) < markPage && o.tellPartition(ctx, sh, partition, false) {
-				told = append(told, store.ToldMark{Mark: m})
-			}
+	for p := range store.Partitions {
+		if !sh.Ownership.First(p) {
 			continue
 		}
-		rest = append(rest, m)
+		marks, err := own.Marks(bounded, sh.Name, p, o.Name, markPage)
+		if err != nil {
+			return false
+		}
+		more = more || len(marks) == markPage
+		for _, m := range marks {
+			if !m.All {
+				single = append(single, m)
+			} else if len(marks) < markPage && o.tellPartition(ctx, sh, p, false) {
+				told = append(told, store.ToldMark{Mark: m})
+			}
+		}
 	}
-	told = append(told, o.tellStates(bounded, rest)...)
+	told = append(told, o.tellStates(bounded, single)...)
 	if len(told) == 0 {
 		return false
 	}
@@ -91,7 +132,7 @@ func (o *Other) tellMarksOf(ctx context.Context, sh *shard.Shard, partition int)
 		sh.Log.Debug("marks could not be ended", "err", err)
 		return false
 	}
-	return len(marks) == markPage
+	return more
 }
 
 // tellStates brings the copies of a site up to the present state of marked timers, and returns the marks that the site
@@ -116,13 +157,16 @@ func (o *Other) tellStates(ctx context.Context, marks []store.Mark) (told []stor
 		return told
 	}
 	_, errs := o.Copies.BringUp(ctx, foreign)
+	var alike []store.ToldMark
 	for n, err := range errs {
 		if err != nil {
+			o.s.config.Log.Debug("a site could not be told", "site", o.Name, "timer", foreign[n].Read.Record.ID.Key, "err", err)
 			continue
 		}
 		r := &foreign[n].Read.Record
-		o.clear(ctx, o.s.ownName(), r.ID, r.State)
+		alike = append(alike, o.backward(r)...)
 		told = append(told, store.ToldMark{Mark: marks[of[n]], State: r.State})
 	}
+	o.clear(ctx, alike)
 	return told
 }

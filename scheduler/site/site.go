@@ -41,6 +41,7 @@ type Other struct {
 
 	s        *Sites
 	touch    touch
+	waiting  waiting
 	outcomes outcomes
 }
 

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"chronos/scheduler/awake"
 	"chronos/scheduler/shard"
 	"chronos/scheduler/store"
 	"chronos/scheduler/timing"
@@ -21,13 +22,19 @@ type touch struct {
 // marksRead is a reading of the marks of a shard.
 type marksRead struct {
 	began  time.Duration // since boot
+	some   bool          // there are marks
 	marked bool          // a mark is old enough to count
 }
 
-// readMarks reads the marks of a shard for the own site each second, until ctx ends.
+// touchInterval is how often the marks of another site are read: a reading and the way of its answer must end within
+// TouchLife after the reading before.
+const touchInterval = timing.BeatInterval / 2
+
+// readMarks reads the marks of a shard for the own site each touchInterval, until ctx ends.
 func (o *Other) readMarks(ctx context.Context, sh *shard.Shard) {
 	defer o.touch.forget(sh)
-	ticker := time.NewTicker(1 + rand.N(timing.BeatInterval))
+	awake.Sleep(ctx, rand.N(touchInterval)) // readings that begin together must spread out
+	ticker := time.NewTicker(touchInterval)
 	defer ticker.Stop()
 	for {
 		o.readMarksOf(ctx, sh)
@@ -35,7 +42,6 @@ func (o *Other) readMarks(ctx context.Context, sh *shard.Shard) {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
-			ticker.Reset(timing.BeatInterval)
 		}
 	}
 }
@@ -48,7 +54,7 @@ func (o *Other) readMarksOf(ctx context.Context, sh *shard.Shard) {
 	if err != nil {
 		return
 	}
-	o.touch.read(sh, marksRead{began: began, marked: oldest > timing.YoungMark})
+	o.touch.read(sh, marksRead{began: began, some: oldest >= 0, marked: oldest > timing.YoungMark})
 }
 
 func (t *touch) read(sh *shard.Shard, r marksRead) {
@@ -63,6 +69,19 @@ func (t *touch) read(sh *shard.Shard, r marksRead) {
 		t.since = r.began
 	}
 	t.shards[sh] = r
+}
+
+// anyMark reports whether the site has marks for the own site, as far as was read. A mark that is younger than the last reading is about
+// a young version, whose end leaves a tombstone.
+func (t *touch) anyMark() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, r := range t.shards {
+		if r.some {
+			return true
+		}
+	}
+	return false
 }
 
 func (t *touch) forget(sh *shard.Shard) {

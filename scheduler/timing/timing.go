@@ -153,7 +153,7 @@ const (
 const (
 	// YoungMark is the age below which a mark does not count: the other site is being told, or was told late.
 	YoungMark = 500 * time.Millisecond
-	// TouchLife is how long a reading of the marks of another site counts. Marks are read each BeatInterval.
+	// TouchLife is how long a reading of the marks of another site counts. Marks are read twice in a BeatInterval.
 	TouchLife = 1200 * time.Millisecond
 	// FillDelay is how long after a loss of data a shard is filled from another site: no callback of before starts any
 	// more, and no write of before arrives.

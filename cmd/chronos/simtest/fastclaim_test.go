@@ -70,7 +70,7 @@ func (f *fastClaim) knew(mini *miniredis.Miniredis, sha string) bool {
 // fastest clock, no decisions about destinations, and the live nodes with the shards that they lack and the formats that they read. ok is
 // false if args, of an EVALSHA, are no heartbeat.
 func (f *fastClaim) beats(mini *miniredis.Miniredis, args []string, now time.Time) (said []string, ok bool) {
-	if f == nil || len(args) != 15 || args[0] != f.beat || !f.knew(mini, f.beat) || mini.Exists(args[4]) { // pauses are for the script
+	if f == nil || len(args) != 16 || args[0] != f.beat || !f.knew(mini, f.beat) || mini.Exists(args[4]) { // pauses are for the script
 		return nil, false
 	}
 	key, clocks, node := args[2], args[3], args[6]
@@ -106,14 +106,20 @@ func (f *fastClaim) beats(mini *miniredis.Miniredis, args []string, now time.Tim
 	if len(scores) > 0 {
 		gap = strconv.FormatInt(now.UnixMilli()-int64(slices.Max(slices.Collect(maps.Values(scores)))), 10)
 	}
-	scores[node] = float64(now.UnixMilli())
+	delete(scores, node)
+	_, _ = mini.ZRem(key, node) // the member may exist
+	if guest := args[15] == "1"; !guest {
+		scores[node] = float64(now.UnixMilli())
+	}
 	for id, score := range scores {
 		if int64(score) < now.UnixMilli()-deadAfterMs {
 			delete(scores, id)
 			_, _ = mini.ZRem(key, id) // the member exists
 		}
 	}
-	_, _ = mini.ZAdd(key, scores[node], node) // the key is a sorted set
+	if at, is := scores[node]; is {
+		_, _ = mini.ZAdd(key, at, node) // the key is a sorted set
+	}
 	tell(mini, args[5], node, args[13], now.UnixMilli(), forgetMs, scores)
 	shows, announced := fastest(mini, clocks, node, args[10]+" "+args[14], now, deadAfterMs, clockMs, maxAheadMs)
 	said = []string{gap, shows, ""}

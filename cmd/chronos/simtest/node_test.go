@@ -35,12 +35,14 @@ type machine struct {
 	timing   timing
 	log      *slog.Logger
 	shards   []*shard
-	given    int              // how many of the shards the node is started with
-	opened   int              // redisstore.Options.Opened
-	logs     int              // redisstore.Options.Deliveries
-	listed   bool             // the node's list of shards is kept up to date, as docs/topology.md advises
-	last     *process         // the process assembled last
-	links    map[string]*link // by the name of the shard
+	given    int               // how many of the shards the node is started with
+	opened   int               // redisstore.Options.Opened
+	logs     int               // redisstore.Options.Deliveries
+	site     string            // of the node; "" without sites
+	siteOf   map[string]string // by shard
+	listed   bool              // the node's list of shards is kept up to date, as docs/topology.md advises
+	last     *process          // the process assembled last
+	links    map[string]*link  // by the name of the shard
 	receiver *link
 	trap     *trap
 	boot     time.Time
@@ -150,9 +152,12 @@ func (m *machine) assemble(ctx context.Context, p *process) (err error) {
 	}
 	clock := awake.Following(m.pausing.elapsed)
 	options := redisstore.Options{Node: p.id, Lane: "http", Log: m.log, Dial: dial, Connections: 8, Opened: m.opened, Deliveries: m.logs, Awake: clock}
+	var shards []endpoint.Config
 	for _, s := range m.listedShards() {
-		options.Shards = append(options.Shards, endpoint.Config{Name: s.name, URL: s.url(), Dial: dial})
+		shards = append(shards, endpoint.Config{Name: s.name, URL: s.url(), Dial: dial, Site: m.siteOf[s.name]})
 	}
+	options.Site = m.site
+	options.Shards, options.Others = redisstore.BySite(shards, m.site)
 	if p.store, err = redisstore.Open(ctx, options); err != nil {
 		return err
 	}

@@ -335,7 +335,7 @@ func TestFastBeat(t *testing.T) {
 		r := rand.New(rand.NewPCG(3, 4))
 		for range 2 {
 			for _, p := range []*probe{short, whole} {
-				if err := p.client.Eval(t.Context(), lua.Scripts()["beat"], beatKeys, "first", 3000, 1000, 1000, "-", 90_000_000, 10_000, "", 2).Err(); err != nil {
+				if err := p.client.Eval(t.Context(), lua.Scripts()["beat"], beatKeys, "first", 3000, 1000, 1000, "-", 90_000_000, 10_000, "", 2, 0).Err(); err != nil {
 					t.Fatalf("run the script: %v", err)
 				}
 			}
@@ -346,7 +346,7 @@ func TestFastBeat(t *testing.T) {
 				clock := time.Now().UnixMilli() + int64(r.IntN(20_000)) - 10_000
 				lacks, format := []string{"-", "a", "a,b"}[r.IntN(3)], 1+r.IntN(2)
 				text := []string{"", `"host":"h"}`}[r.IntN(2)]
-				paused := r.IntN(50) == 0
+				paused, guest := r.IntN(50) == 0, r.IntN(5)/4
 				var answers [2]string
 				for i, p := range []*probe{short, whole} {
 					p.client.Del(t.Context(), "pauses")
@@ -354,7 +354,7 @@ func TestFastBeat(t *testing.T) {
 						stamp := timer.VersionAt(time.Now(), 1).String()
 						p.client.HSet(t.Context(), "pauses", "http://receiver:80", stamp+" 2000000000000")
 					}
-					answer, err := p.client.EvalSha(t.Context(), fast.beat, beatKeys, node, life, clock, 15_000, lacks, 90_000_000, 10_000, text, format).Slice()
+					answer, err := p.client.EvalSha(t.Context(), fast.beat, beatKeys, node, life, clock, 15_000, lacks, 90_000_000, 10_000, text, format, guest).Slice()
 					left, leftErr := p.client.ZRangeWithScores(t.Context(), "nodes", 0, -1).Result()
 					clocks, clocksErr := p.client.HGetAll(t.Context(), "clocks").Result()
 					told, toldErr := p.client.HGetAll(t.Context(), "status").Result()
@@ -366,10 +366,10 @@ func TestFastBeat(t *testing.T) {
 			}
 			short.forgetScripts()
 			wantError(t, "a beat after its script was forgotten",
-				short.client.EvalSha(t.Context(), fast.beat, beatKeys, "n", 1000, 0, 0, "-", 90_000_000, 10_000, "", 2).Err(), "NOSCRIPT")
+				short.client.EvalSha(t.Context(), fast.beat, beatKeys, "n", 1000, 0, 0, "-", 90_000_000, 10_000, "", 2, 0).Err(), "NOSCRIPT")
 			lift := short.refuseAll(ReadOnly)
 			whole.forgetScripts()
-			if err := short.client.Eval(t.Context(), lua.Scripts()["beat"], beatKeys, "n", 1000, 0, 0, "-", 90_000_000, 10_000, "", 2).Err(); err == nil {
+			if err := short.client.Eval(t.Context(), lua.Scripts()["beat"], beatKeys, "n", 1000, 0, 0, "-", 90_000_000, 10_000, "", 2, 0).Err(); err == nil {
 				t.Error("a beat was answered by a replica")
 			}
 			lift()
