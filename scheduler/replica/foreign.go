@@ -14,6 +14,8 @@ import (
 type Seen struct {
 	// Newest is the newest copy, live or ended; without a version if no copy was found.
 	Newest store.ReadResult
+	// Alike says that every owner has the newest copy; of a timer that has ended, that no owner has another copy.
+	Alike bool
 	// Whole says that every place where a copy may be has answered.
 	Whole bool
 	// Owners are the shards on which the copies belong.
@@ -30,15 +32,24 @@ func (k *Keeper) See(ctx context.Context, ids []timer.ID) []Seen {
 		s := &all[i]
 		s.Whole = c.unanswered() == nil
 		if c.newest != nil {
-			s.Newest = c.newest.ReadResult
+			s.Newest, s.Alike = c.newest.ReadResult, s.Whole
 		}
 		for f := range each(c.copies) {
 			if f.Home {
 				s.Owners = append(s.Owners, f.Shard.Name)
 			}
+			s.Alike = s.Alike && f.isAlike(&s.Newest)
 		}
 	}
 	return all
+}
+
+// isAlike reports whether the place has the newest copy, or has no copy and needs none.
+func (f *finding) isAlike(newest *store.ReadResult) bool {
+	if f.there() {
+		return f.Record.State == newest.Record.State
+	}
+	return !f.Home || newest.Record.State.Ended
 }
 
 // Foreign is a copy that was read at another site a moment ago.

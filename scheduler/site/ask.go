@@ -55,17 +55,31 @@ func (s *Sites) Ask(ctx context.Context, questions []Question) []Verdict {
 
 // clearAlike ends the marks about copies that two sites have alike.
 func (s *Sites) clearAlike(ctx context.Context, questions []Question, views [][]view) {
-	alike := map[*Other][]store.ToldMark{}
+	alike := map[*Other][]*store.Record{}
 	for i := range questions {
 		for _, v := range views[i] {
-			if v.Newest.Record.State == questions[i].Record.State {
-				alike[v.other] = append(alike[v.other], v.other.backward(questions[i].Record)...)
+			if v.other.touch.anyMark() && v.Newest.Record.State == questions[i].Record.State {
+				alike[v.other] = append(alike[v.other], questions[i].Record)
 			}
 		}
 	}
-	for o, marks := range alike {
-		o.clear(ctx, marks)
+	for o, records := range alike {
+		o.clear(ctx, s.wholly(ctx, o, records))
 	}
+}
+
+// wholly are the marks at another site about the copies that all owners of the own site have.
+func (s *Sites) wholly(ctx context.Context, o *Other, records []*store.Record) (marks []store.ToldMark) {
+	ids := make([]timer.ID, len(records))
+	for i, r := range records {
+		ids[i] = timer.ID{Key: r.ID.Key, RF: max(r.ID.RF, 1)}
+	}
+	for i, seen := range s.own.Copies.See(ctx, ids) {
+		if seen.Alike && seen.Newest.Record.State == records[i].State {
+			marks = append(marks, o.backward(records[i])...)
+		}
+	}
+	return marks
 }
 
 // look reads the copies of the sites that the questions ask, each site once.
@@ -171,7 +185,7 @@ func (s *Sites) adopt(ctx context.Context, newer *view) Verdict {
 	if errs[0] != nil {
 		return Verdict{Wait: hesitation}
 	}
-	newer.other.clear(ctx, newer.other.backward(&newer.Newest.Record))
+	newer.other.clear(ctx, s.wholly(ctx, newer.other, []*store.Record{&newer.Newest.Record}))
 	return Verdict{Adopted: true}
 }
 

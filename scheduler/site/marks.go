@@ -144,6 +144,7 @@ func (o *Other) tellStates(ctx context.Context, marks []store.Mark) (told []stor
 	}
 	var foreign []replica.Foreign
 	var of []int
+	var whole []bool
 	for i, seen := range o.s.own.Copies.See(ctx, ids) {
 		switch {
 		case seen.Newest.Record.State.Version == 0 && seen.Whole:
@@ -151,6 +152,7 @@ func (o *Other) tellStates(ctx context.Context, marks []store.Mark) (told []stor
 		case seen.Newest.Record.State.Version == 0, seen.Newest.Leased:
 		default:
 			foreign, of = append(foreign, o.s.foreign(&o.s.own, &o.Site, seen.Newest, marks[i].Outcome)), append(of, i)
+			whole = append(whole, seen.Alike)
 		}
 	}
 	if len(foreign) == 0 {
@@ -164,7 +166,9 @@ func (o *Other) tellStates(ctx context.Context, marks []store.Mark) (told []stor
 			continue
 		}
 		r := &foreign[n].Read.Record
-		alike = append(alike, o.backward(r)...)
+		if whole[n] {
+			alike = append(alike, o.backward(r)...)
+		}
 		told = append(told, store.ToldMark{Mark: marks[of[n]], State: r.State})
 	}
 	o.clear(ctx, alike)

@@ -25,7 +25,9 @@ type Sites struct {
 	others atomic.Pointer[map[string]*Other] // nobody changes a map
 	making sync.Mutex                        // held while others is replaced
 	fill   fill
-	pace   *rate.Limiter // of timers that another site is told of in a fill
+	// underWay are the writes to other sites for which nobody waits any more.
+	underWay sync.WaitGroup
+	pace     *rate.Limiter // of timers that another site is told of in a fill
 }
 
 // Site is a site whose copies a node writes and reads.
@@ -102,6 +104,7 @@ func (s *Sites) ownName() string { return s.own.Shards.Store.Sites().Own }
 // Run visits the other sites, and tells them what they have not been told, until ctx ends.
 func (s *Sites) Run(ctx context.Context) {
 	var all sync.WaitGroup
+	defer s.underWay.Wait()
 	defer all.Wait()
 	all.Go(func() { s.KeepFilled(ctx) })
 	visiting := map[*Other]func(){}

@@ -74,63 +74,104 @@ type written struct {
 	untold []string // sites that have not confirmed the write
 }
 
-// writeOnce writes to all sites at the same time.
+// writeOnce writes to the own site, and then to all other sites at the same time. A write that the own site has not taken goes
+// nowhere: no site has a timer that no client was told of.
 func (s *Sites) writeOnce(ctx context.Context, others map[string]*Other, wishes []replica.Wish) []written {
-	type told struct {
-		site    string
-		answers []replica.Answer
-	}
 	begun := time.Now()
-	heard := make(chan told, len(others))
-	for name, other := range others {
-		go func() { // ends within AnswerLimit: Keeper.WriteEach has this limit
-			heard <- told{name, other.Copies.WriteEach(context.WithoutCancel(ctx), humble(wishes))}
-		}()
-	}
 	all := make([]written, len(wishes))
+	var taken []replica.Wish
+	var of []*written
 	for i, answer := range s.own.Copies.WriteEach(ctx, wishes) {
 		all[i].Answer = answer
+		if answer.Err != nil {
+			continue
+		}
 		all[i].Receipt.Sites, all[i].Receipt.AllSites = 1, 1+len(others)
+		w := wishes[i]
+		w.Version, w.Humble = answer.Receipt.Version, true
+		taken, of = append(taken, w), append(of, &all[i])
 	}
-	patience := time.NewTimer(time.Until(begun.Add(s.config.SitePatience)))
+	if len(taken) == 0 {
+		return all
+	}
+	heard := make(chan told, len(others))
+	for name, other := range others {
+		s.underWay.Go(func() { // ends within AnswerLimit, which Keeper.WriteEach keeps
+			heard <- told{name, other.Copies.WriteEach(context.WithoutCancel(ctx), taken)}
+		})
+	}
+	patience := time.NewTimer(min(s.config.SitePatience, timing.AnswerLimit-time.Since(begun)))
 	defer patience.Stop()
-	untold := make(map[string][]replica.Answer, len(others))
+	untold := make(map[string]bool, len(others))
 	for name := range others {
-		untold[name] = nil
+		untold[name] = true
 	}
 	for waits := true; waits && len(untold) > 0; {
 		select {
 		case t := <-heard:
 			delete(untold, t.site)
-			s.takeAnswers(all, t.site, wishes, t.answers)
+			takeAnswers(of, t.site, taken, t.answers)
 		case <-patience.C:
 			waits = false
 		}
 	}
 	for name := range untold {
-		s.takeAnswers(all, name, wishes, nil)
+		takeAnswers(of, name, taken, nil)
 	}
-	s.mark(ctx, wishes, all)
+	s.mark(ctx, of)
+	if len(untold) > 0 {
+		s.underWay.Go(func() { s.takeLate(taken, heard, len(untold)) })
+	}
 	return all
 }
 
-// humble are the wishes for another site: a newer version there stays.
-func humble(wishes []replica.Wish) []replica.Wish {
-	all := make([]replica.Wish, len(wishes))
-	for i, w := range wishes {
-		w.Humble = true
-		all[i] = w
+// told are the answers of another site.
+type told struct {
+	site    string
+	answers []replica.Answer
+}
+
+// takeLate ends the marks of writes that other sites confirm after the answer to the client: the marks of slow answers would
+// take the homes out of touch. What is left is told by the first node of the partition.
+func (s *Sites) takeLate(wishes []replica.Wish, heard <-chan told, sites int) {
+	ctx, cancel := s.config.Awake.WithTimeout(context.Background(), 2*timing.AnswerLimit)
+	defer cancel()
+	for range sites {
+		select {
+		case t := <-heard:
+			s.confirm(ctx, wishes, &t)
+		case <-ctx.Done():
+			return
+		}
 	}
-	return all
+}
+
+// confirm ends the marks of the writes that a site has confirmed.
+func (s *Sites) confirm(ctx context.Context, wishes []replica.Wish, t *told) {
+	ids := make([]timer.ID, len(wishes))
+	for i := range wishes {
+		ids[i] = timer.ID{Key: wishes[i].ID.Key, RF: max(wishes[i].ID.RF, 1)}
+	}
+	ends := map[string][]store.ToldMark{}
+	for i, seen := range s.own.Copies.See(ctx, ids) {
+		state, answer := seen.Newest.Record.State, &t.answers[i]
+		if answer.Err != nil || answer.Receipt.Unreached > 0 || state.Version != wishes[i].Version {
+			continue
+		}
+		for _, owner := range seen.Owners {
+			ends[owner] = append(ends[owner], store.ToldMark{Mark: store.Mark{Site: t.site, Key: ids[i].Key}, State: state})
+		}
+	}
+	for owner, marks := range ends {
+		if err := s.own.Shards.Store.Unmark(ctx, owner, marks); err != nil {
+			s.config.Log.Debug("marks could not be ended", "shard", owner, "err", err)
+		}
+	}
 }
 
 // takeAnswers takes in the answers of another site; nil for no answer in time.
-func (s *Sites) takeAnswers(all []written, site string, wishes []replica.Wish, answers []replica.Answer) {
-	for i := range all {
-		a := &all[i]
-		if a.Err != nil {
-			continue
-		}
+func takeAnswers(all []*written, site string, wishes []replica.Wish, answers []replica.Answer) {
+	for i, a := range all {
 		if answers != nil {
 			there := &answers[i]
 			a.Receipt.Copies += there.Receipt.Copies
@@ -148,12 +189,11 @@ func (s *Sites) takeAnswers(all []written, site string, wishes []replica.Wish, a
 }
 
 // mark marks the timers of which other sites have not been told, on the owners of the own site.
-func (s *Sites) mark(ctx context.Context, wishes []replica.Wish, all []written) {
+func (s *Sites) mark(ctx context.Context, all []*written) {
 	marks := map[string][]store.Mark{}
 	of := map[string][]int{}
-	for i := range all {
-		a := &all[i]
-		if a.Err != nil || a.newer || len(a.untold) == 0 {
+	for i, a := range all {
+		if a.newer || len(a.untold) == 0 {
 			continue
 		}
 		id := a.Receipt.ID
@@ -185,8 +225,8 @@ func (s *Sites) mark(ctx context.Context, wishes []replica.Wish, all []written) 
 		})
 	}
 	asks.Wait()
-	for i := range all {
-		if a := &all[i]; a.Err == nil && !a.newer && len(a.untold) > 0 && !marked[i] {
+	for i, a := range all {
+		if !a.newer && len(a.untold) > 0 && !marked[i] {
 			a.Answer = replica.Answer{Err: fmt.Errorf("%w: site %s was not told, and no mark could be left", timer.ErrUnavailable, a.untold[0])}
 		}
 	}

@@ -289,8 +289,7 @@ func (c *siteCluster) client(ctx context.Context, number int) {
 }
 
 func drawSiteTimer(r *rand.Rand, url string) timer.Timer {
-	t := timer.Timer{ReplicationFactor: 1 + r.IntN(2), Callback: timer.Callback{URI: url}}
-	t.ReplicationFactor = 2
+	t := timer.Timer{ReplicationFactor: 2, Callback: timer.Callback{URI: url}}
 	switch draw := r.IntN(100); {
 	case draw < 2:
 		t.Interval = 10 * time.Hour
@@ -325,10 +324,6 @@ func (c *siteCluster) perform(ctx context.Context, m *machine, op *siteOperation
 		return // nobody was asked
 	case heard && err == nil:
 		op.outcome = acknowledged
-	case heard && errors.Is(err, timer.ErrOvertaken):
-		op.outcome = unsure
-	default:
-		op.outcome = unsure
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -110,13 +110,14 @@ func (c *siteCluster) dump() {
 const (
 	// settling is how long after a fault its effects last: a retry, the delay of the other site, a fill.
 	settling = 25 * time.Second
-	// siteLate is how late a callback may be without a fault.
+	// siteLate is how late a callback may be without a fault, beside the time of two round trips between the sites: a write
+	// that a site confirms late takes the home out of touch for a moment.
 	siteLate = 300 * time.Millisecond
-	// told is how long after the end of a split an old version may still come: 2 s for a callback that may have begun, and
+	// toldAfter is how long after the end of a split an old version may still come: 2 s for a callback that may have begun, and
 	// the time until the sites hear each other.
 	toldAfter = 8 * time.Second
-	// takesEffect is how long after the request a write of unknown outcome may still take effect.
-	takesEffect = 4 * time.Second
+	// busy is how long the callback of an earlier pop, and a retry, may hold up a pop.
+	busy = 4 * time.Second
 	// overdueAtMost is how late a callback may be after all faults that held it up.
 	overdueAtMost = 20 * time.Second
 )
@@ -208,7 +209,7 @@ func (c *siteCluster) judgePops(fault func(string, ...any), op *siteOperation, l
 	for _, next := range later {
 		until = min(until, next.invoked)
 	}
-	asked := op.timer.Pops()
+	asked, late := op.timer.Pops(), siteLate+4*c.setting.far
 	for seq := 1; seq <= asked; seq++ {
 		calls := pops[seq]
 		due := op.returned + time.Duration(seq)*op.timer.Interval
@@ -216,16 +217,20 @@ func (c *siteCluster) judgePops(fault func(string, ...any), op *siteOperation, l
 			continue
 		}
 		c.judgeTwice(fault, calls)
-		hurt := c.setting.during(op.invoked, due, anySiteFault)
+		came := due + busy
+		if len(calls) > 0 {
+			came = max(due, calls[0].arrived)
+		}
+		hurt := c.setting.during(op.invoked, came, anySiteFault)
 		switch {
 		case op.outcome != acknowledged:
 		case len(calls) == 0 && until < due+overdueAtMost:
 		case len(calls) == 0 && hurt && seq < asked: // a later pop may have come instead
-		case len(calls) == 0 && !op.everywhere() && c.setting.during(op.invoked, due, func(f *siteFault) bool { return f.kind.loses() || f.kind == oneWiped }):
+		case len(calls) == 0 && !op.everywhere() && c.setting.during(op.invoked, came, func(f *siteFault) bool { return f.kind.loses() || f.kind == oneWiped }):
 		case len(calls) == 0:
 			fault("pop %d, due by %v, is lost: %s", seq, due, op)
-		case calls[0].arrived > due+siteLate && !hurt && until > calls[0].arrived:
-			if seq == 1 || pops[seq-1] == nil || pops[seq-1][len(pops[seq-1])-1].answered+siteLate < calls[0].arrived {
+		case calls[0].arrived > due+late && !hurt && until > calls[0].arrived:
+			if seq == 1 || pops[seq-1] == nil || pops[seq-1][len(pops[seq-1])-1].answered+late < calls[0].arrived {
 				fault("%s: %v late without a fault: %s", calls[0], calls[0].arrived-due, op)
 			}
 		case calls[0].arrived > c.healed(due)+overdueAtMost:
