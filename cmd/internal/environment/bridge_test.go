@@ -51,7 +51,7 @@ func TestBridgeValues(t *testing.T) {
 		"CHRONOS_KAFKA_CERT_FILE=/cert.pem", "CHRONOS_KAFKA_KEY_FILE=/key.pem", "CHRONOS_KAFKA_SASL=scram-sha-512", "CHRONOS_KAFKA_USER=u",
 		"CHRONOS_KAFKA_PASSWORD=p,=$x ", "CHRONOS_KAFKA_ADVANCE=0s", "CHRONOS_KAFKA_HOLD=1m", "CHRONOS_KAFKA_POLL_INTERVAL=10ms",
 		"CHRONOS_KAFKA_REPLICATION=16", "CHRONOS_KAFKA_RELAY_ID=true", "CHRONOS_KAFKA_REMEMBER=168h", "CHRONOS_DEAD_RETENTION=720h", "CHRONOS_BRIDGE_ADMIN_LISTEN=:0",
-		"CHRONOS_REDIS=redis://h:1/2", "CHRONOS_SLOTS=8", "CHRONOS_MIN_COPIES=2", "CHRONOS_SWEEP_RATE=1", "CHRONOS_AWAY_LIMIT=10s",
+		"CHRONOS_REDIS=a@lon=redis://h:1/2,b@nyc=redis://i", "CHRONOS_SITE=lon", "CHRONOS_SLOTS=8", "CHRONOS_MIN_COPIES=2", "CHRONOS_SWEEP_RATE=1", "CHRONOS_AWAY_LIMIT=10s",
 		"CHRONOS_REPLICA_SKEW=250ms", "CHRONOS_TOKENS_FILE=/tokens", "CHRONOS_ADMIN_OPEN=false", "CHRONOS_ADMIN_HOSTS=bridge-1", "CHRONOS_LOG_LEVEL=debug", "CHRONOS_LOG_FORMAT=json",
 	})
 	if err != nil {
@@ -61,8 +61,8 @@ func TestBridgeValues(t *testing.T) {
 		Brokers: []string{"kafka-1:9092", "10.0.0.2:1", "[fd00::1]:65535"}, Input: "in", Output: "out", DeadLetters: "dead", Group: "g",
 		TLS: true, CAFile: "/ca.pem", CertFile: "/cert.pem", KeyFile: "/key.pem", SASL: "scram-sha-512", User: "u", Password: "p,=$x ",
 		Hold: time.Minute, PollInterval: 10 * time.Millisecond, Replication: 16, RelayID: true, Remember: 168 * time.Hour, DeadRetention: 720 * time.Hour,
-		AdminListen: ":0", Redis: "redis://h:1/2", Slots: 8,
-		Copies: Copies{MinCopies: 2, SweepRate: 1, AwayLimit: 10 * time.Second, ReplicaSkew: 250 * time.Millisecond},
+		AdminListen: ":0", Redis: "a@lon=redis://h:1/2,b@nyc=redis://i", Slots: 8,
+		Copies: Copies{Site: "lon", MinCopies: 2, SweepRate: 1, AwayLimit: 10 * time.Second, ReplicaSkew: 250 * time.Millisecond},
 		Access: Access{TokensFile: "/tokens", AdminHosts: []string{"bridge-1"}}, Log: Log{LogLevel: slog.LevelDebug, LogFormat: "json"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -125,6 +125,9 @@ func TestBridgeFaults(t *testing.T) {
 		"CHRONOS_REDIS=":                                                             "CHRONOS_REDIS is not set: " + shards,
 		"CHRONOS_REDIS=\t":                                                           "CHRONOS_REDIS=(not shown: it may hold a password): " + shards,
 		"CHRONOS_REDIS=a=redis://:hunter2@h:99999/0":                                 "CHRONOS_REDIS: shard a: a port is a number from 1 to 65535",
+		"CHRONOS_REDIS=a@lon=redis://h,b@nyc=redis://i":                              "the shards belong to the sites lon, nyc; say with CHRONOS_SITE in which of them this process runs",
+		"CHRONOS_REDIS=a@lon=redis://h CHRONOS_SITE=nyc":                             "CHRONOS_SITE is nyc, and CHRONOS_REDIS has no shard of this site; its sites are lon",
+		"CHRONOS_SITE=nyc":                                                           "CHRONOS_SITE is set, and no shard of CHRONOS_REDIS names its site; write the shards as a@london=redis://…",
 		"CHRONOS_SLOTS=7":                                                            `CHRONOS_SLOTS="7": want a whole number from 8 to 1000000`,
 		"CHRONOS_MIN_COPIES=0":                                                       `CHRONOS_MIN_COPIES="0": want a whole number from 1 to 16`,
 		"CHRONOS_LOG_FORMAT=xml":                                                     `CHRONOS_LOG_FORMAT="xml": want one of text, json`,

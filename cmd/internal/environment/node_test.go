@@ -15,7 +15,7 @@ func TestNodeDefaults(t *testing.T) {
 		Listen: ":7253", AdminListen: "127.0.0.1:7254", Redis: "", DataDir: "./chronos-data",
 		MaxBody: 1 << 20, Attempts: 5, CatchUp: 10, Hold: 3500 * time.Millisecond, PollInterval: 100 * time.Millisecond,
 		Slots: 4096, Copies: Copies{MinCopies: 1, SweepRate: 5000, AwayLimit: 15 * time.Minute, ReplicaSkew: 2 * time.Second},
-		IdempotencyLife: time.Hour, DeadRetention: 7 * 24 * time.Hour, UI: true, Log: Log{LogLevel: slog.LevelInfo, LogFormat: "text"},
+		SitePatience: 300 * time.Millisecond, IdempotencyLife: time.Hour, DeadRetention: 7 * 24 * time.Hour, UI: true, Log: Log{LogLevel: slog.LevelInfo, LogFormat: "text"},
 	}
 	environments := map[string][]string{
 		"unset":                 {"HOME=/", "CHRONOSPHERE=x"},
@@ -39,7 +39,7 @@ func TestNodeDefaults(t *testing.T) {
 func TestNodeValues(t *testing.T) {
 	t.Parallel()
 	got, err := LoadNode([]string{
-		"CHRONOS_LISTEN=[::1]:0", "CHRONOS_ADMIN_LISTEN=localhost:65535", "CHRONOS_REDIS=a=redis://:x=y@h:1/0,b=rediss://i",
+		"CHRONOS_LISTEN=[::1]:0", "CHRONOS_ADMIN_LISTEN=localhost:65535", "CHRONOS_REDIS=a@lon=redis://:x=y@h:1/0,b@nyc=rediss://i", "CHRONOS_SITE=nyc", "CHRONOS_SITE_PATIENCE=0s",
 		"CHRONOS_DATA_DIR=/var/lib/with space", "CHRONOS_MAX_BODY=1024", "CHRONOS_ATTEMPTS=100", "CHRONOS_HOLD=1m",
 		"CHRONOS_IDEMPOTENCY_LIFE=168h", "CHRONOS_DEAD_RETENTION=1s", "CHRONOS_CALLBACK_ALLOW=10.0.0.0/8,*.example.com:443", "CHRONOS_CALLBACK_DENY=:22",
 		"CHRONOS_WEBHOOK_SECRETS=whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "CHRONOS_TOKENS_FILE=/etc/chronos/tokens", "CHRONOS_ADMIN_OPEN=true",
@@ -50,9 +50,9 @@ func TestNodeValues(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := Node{
-		Listen: "[::1]:0", AdminListen: "localhost:65535", Redis: "a=redis://:x=y@h:1/0,b=rediss://i",
+		Listen: "[::1]:0", AdminListen: "localhost:65535", Redis: "a@lon=redis://:x=y@h:1/0,b@nyc=rediss://i",
 		DataDir: "/var/lib/with space", MaxBody: 1024, Attempts: 100, CatchUp: 10, Hold: time.Minute,
-		Copies:          Copies{MinCopies: 1, SweepRate: 5000, AwayLimit: 15 * time.Minute, ReplicaSkew: 250 * time.Millisecond},
+		Copies:          Copies{Site: "nyc", MinCopies: 1, SweepRate: 5000, AwayLimit: 15 * time.Minute, ReplicaSkew: 250 * time.Millisecond},
 		IdempotencyLife: 168 * time.Hour, DeadRetention: time.Second, CallbackAllow: "10.0.0.0/8,*.example.com:443", CallbackDeny: ":22",
 		WebhookSecrets: "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", Access: Access{TokensFile: "/etc/chronos/tokens", AdminOpen: true, AdminHosts: []string{"node-1", "Timers.example.com"}},
 		PollInterval: 10 * time.Millisecond, Slots: 8, Log: Log{LogLevel: slog.LevelError, LogFormat: "json"},
@@ -65,33 +65,41 @@ func TestNodeValues(t *testing.T) {
 func TestNodeFaults(t *testing.T) {
 	t.Parallel()
 	faults := map[string]string{
-		"CHRONOS_LISTEN=7253":               `CHRONOS_LISTEN="7253": want host:port or :port, such as :7253`,
-		"CHRONOS_LISTEN=:http":              `CHRONOS_LISTEN=":http": want host:port or :port, such as :7253`,
-		"CHRONOS_LISTEN=:65536":             `CHRONOS_LISTEN=":65536": want host:port or :port, such as :7253`,
-		"CHRONOS_ADMIN_LISTEN=http://h:1":   `CHRONOS_ADMIN_LISTEN="http://h:1": want host:port or :port, such as 127.0.0.1:7254`,
-		"CHRONOS_REDIS=\t":                  `CHRONOS_REDIS=(not shown: it may hold a password): want a value that is not blank`,
-		"CHRONOS_DATA_DIR=\t":               `CHRONOS_DATA_DIR="\t": want a path, such as ./chronos-data`,
-		"CHRONOS_MAX_BODY=1023":             `CHRONOS_MAX_BODY="1023": want a whole number from 1024 to 67108864`,
-		"CHRONOS_MAX_BODY=1MiB":             `CHRONOS_MAX_BODY="1MiB": want a whole number from 1024 to 67108864`,
-		"CHRONOS_MAX_BODY=67108865":         `CHRONOS_MAX_BODY="67108865": want a whole number from 1024 to 67108864`,
-		"CHRONOS_ATTEMPTS=0":                `CHRONOS_ATTEMPTS="0": want a whole number from 1 to 100`,
-		"CHRONOS_ATTEMPTS=101":              `CHRONOS_ATTEMPTS="101": want a whole number from 1 to 100`,
-		"CHRONOS_HOLD=2.9s":                 `CHRONOS_HOLD="2.9s": want a duration from 3s to 1m, such as 3.5s`,
-		"CHRONOS_HOLD=5":                    `CHRONOS_HOLD="5": want a duration from 3s to 1m, such as 3.5s`,
-		"CHRONOS_HOLD=-4s":                  `CHRONOS_HOLD="-4s": want a duration from 3s to 1m, such as 3.5s`,
-		"CHRONOS_POLL_INTERVAL=0s":          `CHRONOS_POLL_INTERVAL="0s": want a duration from 10ms to 175ms, such as 100ms`,
-		"CHRONOS_POLL_INTERVAL=1001ms":      `CHRONOS_POLL_INTERVAL="1001ms": want a duration from 10ms to 175ms, such as 100ms`,
-		"CHRONOS_REDIS=a=redis://h:99999/0": `CHRONOS_REDIS: shard a: a port is a number from 1 to 65535`,
-		"CHRONOS_DEAD_RETENTION=0s":         `CHRONOS_DEAD_RETENTION="0s": want a duration from 1s to 87600h, such as 168h`,
-		"CHRONOS_DEAD_RETENTION=7d":         `CHRONOS_DEAD_RETENTION="7d": want a duration from 1s to 87600h, such as 168h`,
-		"CHRONOS_SLOTS=0":                   `CHRONOS_SLOTS="0": want a whole number from 8 to 1000000`,
-		"CHRONOS_SLOTS=1000001":             `CHRONOS_SLOTS="1000001": want a whole number from 8 to 1000000`,
-		"CHRONOS_SLOTS=9223372036854775808": `CHRONOS_SLOTS="9223372036854775808": want a whole number from 8 to 1000000`,
-		"CHRONOS_REPLICA_SKEW=249ms":        `CHRONOS_REPLICA_SKEW="249ms": want a duration from 250ms to 1m, such as 2s`,
-		"CHRONOS_IDEMPOTENCY_LIFE=0s":       `CHRONOS_IDEMPOTENCY_LIFE="0s": want a duration from 1s to 168h, such as 1h`,
-		"CHRONOS_ADMIN_HOSTS=a,node-1:7254": `CHRONOS_ADMIN_HOSTS: "node-1:7254" is not a host name; give names without scheme, port and *, such as node-1.example.com`,
-		"CHRONOS_ADMIN_HOSTS=*.example.com": `CHRONOS_ADMIN_HOSTS: "*.example.com" is not a host name; give names without scheme, port and *, such as node-1.example.com`,
-		"CHRONOS_ADMIN_OPEN=yes":            `CHRONOS_ADMIN_OPEN="yes": want one of true, false`,
+		"CHRONOS_LISTEN=7253":                            `CHRONOS_LISTEN="7253": want host:port or :port, such as :7253`,
+		"CHRONOS_LISTEN=:http":                           `CHRONOS_LISTEN=":http": want host:port or :port, such as :7253`,
+		"CHRONOS_LISTEN=:65536":                          `CHRONOS_LISTEN=":65536": want host:port or :port, such as :7253`,
+		"CHRONOS_ADMIN_LISTEN=http://h:1":                `CHRONOS_ADMIN_LISTEN="http://h:1": want host:port or :port, such as 127.0.0.1:7254`,
+		"CHRONOS_REDIS=\t":                               `CHRONOS_REDIS=(not shown: it may hold a password): want a value that is not blank`,
+		"CHRONOS_DATA_DIR=\t":                            `CHRONOS_DATA_DIR="\t": want a path, such as ./chronos-data`,
+		"CHRONOS_MAX_BODY=1023":                          `CHRONOS_MAX_BODY="1023": want a whole number from 1024 to 67108864`,
+		"CHRONOS_MAX_BODY=1MiB":                          `CHRONOS_MAX_BODY="1MiB": want a whole number from 1024 to 67108864`,
+		"CHRONOS_MAX_BODY=67108865":                      `CHRONOS_MAX_BODY="67108865": want a whole number from 1024 to 67108864`,
+		"CHRONOS_ATTEMPTS=0":                             `CHRONOS_ATTEMPTS="0": want a whole number from 1 to 100`,
+		"CHRONOS_ATTEMPTS=101":                           `CHRONOS_ATTEMPTS="101": want a whole number from 1 to 100`,
+		"CHRONOS_HOLD=2.9s":                              `CHRONOS_HOLD="2.9s": want a duration from 3s to 1m, such as 3.5s`,
+		"CHRONOS_HOLD=5":                                 `CHRONOS_HOLD="5": want a duration from 3s to 1m, such as 3.5s`,
+		"CHRONOS_HOLD=-4s":                               `CHRONOS_HOLD="-4s": want a duration from 3s to 1m, such as 3.5s`,
+		"CHRONOS_POLL_INTERVAL=0s":                       `CHRONOS_POLL_INTERVAL="0s": want a duration from 10ms to 175ms, such as 100ms`,
+		"CHRONOS_POLL_INTERVAL=1001ms":                   `CHRONOS_POLL_INTERVAL="1001ms": want a duration from 10ms to 175ms, such as 100ms`,
+		"CHRONOS_REDIS=a=redis://h:99999/0":              `CHRONOS_REDIS: shard a: a port is a number from 1 to 65535`,
+		"CHRONOS_REDIS=a@lon=redis://h,b@nyc=redis://i":  `the shards belong to the sites lon, nyc; say with CHRONOS_SITE in which of them this process runs`,
+		"CHRONOS_REDIS=a@lon=redis://h CHRONOS_SITE=nyc": `CHRONOS_SITE is nyc, and CHRONOS_REDIS has no shard of this site; its sites are lon`,
+		"CHRONOS_REDIS=a=redis://h CHRONOS_SITE=nyc":     `CHRONOS_SITE is set, and no shard of CHRONOS_REDIS names its site; write the shards as a@london=redis://…`,
+		"CHRONOS_REDIS=memory CHRONOS_SITE=nyc":          `CHRONOS_SITE is set, and no shard of CHRONOS_REDIS names its site; write the shards as a@london=redis://…`,
+		"CHRONOS_SITE=nyc":                               `CHRONOS_SITE is set, and no shard of CHRONOS_REDIS names its site; write the shards as a@london=redis://…`,
+		"CHRONOS_REDIS=a@lon=redis://h,b=redis://i":      `CHRONOS_REDIS: shard b: either all shards have a site, as in a@london=redis://…, or none has`,
+		"CHRONOS_REDIS=a@-=redis://h":                    `CHRONOS_REDIS: shard a: the name of a site is 1 to 64 of A-Z a-z 0-9 . _ - and begins with a letter or digit`,
+		"CHRONOS_SITE_PATIENCE=901ms":                    `CHRONOS_SITE_PATIENCE="901ms": want a duration from 0s to 900ms, such as 300ms`,
+		"CHRONOS_DEAD_RETENTION=0s":                      `CHRONOS_DEAD_RETENTION="0s": want a duration from 1s to 87600h, such as 168h`,
+		"CHRONOS_DEAD_RETENTION=7d":                      `CHRONOS_DEAD_RETENTION="7d": want a duration from 1s to 87600h, such as 168h`,
+		"CHRONOS_SLOTS=0":                                `CHRONOS_SLOTS="0": want a whole number from 8 to 1000000`,
+		"CHRONOS_SLOTS=1000001":                          `CHRONOS_SLOTS="1000001": want a whole number from 8 to 1000000`,
+		"CHRONOS_SLOTS=9223372036854775808":              `CHRONOS_SLOTS="9223372036854775808": want a whole number from 8 to 1000000`,
+		"CHRONOS_REPLICA_SKEW=249ms":                     `CHRONOS_REPLICA_SKEW="249ms": want a duration from 250ms to 1m, such as 2s`,
+		"CHRONOS_IDEMPOTENCY_LIFE=0s":                    `CHRONOS_IDEMPOTENCY_LIFE="0s": want a duration from 1s to 168h, such as 1h`,
+		"CHRONOS_ADMIN_HOSTS=a,node-1:7254":              `CHRONOS_ADMIN_HOSTS: "node-1:7254" is not a host name; give names without scheme, port and *, such as node-1.example.com`,
+		"CHRONOS_ADMIN_HOSTS=*.example.com":              `CHRONOS_ADMIN_HOSTS: "*.example.com" is not a host name; give names without scheme, port and *, such as node-1.example.com`,
+		"CHRONOS_ADMIN_OPEN=yes":                         `CHRONOS_ADMIN_OPEN="yes": want one of true, false`,
 		"CHRONOS_ADMIN_LISTEN=:7254": `CHRONOS_ADMIN_LISTEN=":7254": other machines can reach it without a token; ` +
 			`set CHRONOS_TOKENS_FILE, or CHRONOS_ADMIN_OPEN=true if all that reach it may read health, metrics, the topology and the status of the cluster`,
 		"CHRONOS_ADMIN_LISTEN=10.0.0.1:1": `CHRONOS_ADMIN_LISTEN="10.0.0.1:1": other machines can reach it without a token; ` +
@@ -114,7 +122,7 @@ func TestNodeFaults(t *testing.T) {
 		"CHRONOS_BRIDGE_PORTS=1":                `CHRONOS_BRIDGE_PORTS: no such variable; did you mean CHRONOS_ATTEMPTS?`,
 	}
 	for variable, want := range faults {
-		cfg, err := LoadNode([]string{variable})
+		cfg, err := LoadNode(strings.Split(strings.ReplaceAll(variable, " CHRONOS", "\nCHRONOS"), "\n"))
 		if err == nil || err.Error() != want {
 			t.Errorf("%s:\n got %v\nwant %s", variable, err, want)
 		}

@@ -59,8 +59,8 @@ func TestSharedSettingsAreAlike(t *testing.T) {
 			}
 		}
 	}
-	if shared != 15 {
-		t.Errorf("%d variables are shared, want 15", shared)
+	if shared != 16 {
+		t.Errorf("%d variables are shared, want 16", shared)
 	}
 }
 
