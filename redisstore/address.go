@@ -64,6 +64,7 @@ func (s *Store) LearnAddresses(ctx context.Context) {
 func (s *Store) adopted(l *topology.Topology) {
 	s.publish(l)
 	s.visit(l)
+	s.warnOfSite(l)
 }
 
 // publish has Addresses tell the known addresses of a topology's endpoints.

@@ -35,7 +35,7 @@ func BySite(shards []endpoint.Config, site string) (own []endpoint.Config, other
 	return own, others
 }
 
-// Sites is store.Placement's. A store that works alone knows no sites.
+// Sites is store.Neighbours's. A store that works alone knows no sites.
 func (s *Store) Sites() store.Sites {
 	if s.alone {
 		return store.Sites{}
@@ -46,8 +46,6 @@ func (s *Store) Sites() store.Sites {
 // guests are the stores of the other sites, by site. A guest that is no site any more stays open until the end: calls
 // may be under way.
 type guests struct {
-	open func(t *topology.Site) (*Store, error)
-
 	mu    sync.Mutex
 	known map[string]*Store // nobody changes a map
 	left  []*Store
@@ -70,22 +68,25 @@ func membersOf(shards []endpoint.Config) []topology.Member {
 	return given
 }
 
-// opener opens the store of another site as a guest: by the shards that the node was told, and otherwise by the shards
-// that the topology names.
-func opener(o *Options) func(t *topology.Site) (*Store, error) {
-	return func(t *topology.Site) (*Store, error) {
-		guest := *o
-		guest.Site, guest.Others, guest.guest, guest.Registerer = t.Name, nil, true, nil
-		guest.Log = o.Log.With("site", t.Name)
-		guest.Shards = nil
-		for _, m := range t.Shards {
-			guest.Shards = append(guest.Shards, endpoint.Config{Name: m.Name, URL: m.URL})
-		}
-		if i := slices.IndexFunc(o.Others, func(s Site) bool { return s.Name == t.Name }); i >= 0 {
-			guest.Shards = o.Others[i].Shards
-		}
-		return Open(context.Background(), guest)
+func configsOf(members []topology.Member) []endpoint.Config {
+	shards := make([]endpoint.Config, len(members))
+	for i, m := range members {
+		shards[i] = endpoint.Config{Name: m.Name, URL: m.URL}
 	}
+	return shards
+}
+
+// openGuest opens the store of another site as a guest: by the shards that the node was told, and otherwise by the
+// shards that the topology names.
+func (s *Store) openGuest(t *topology.Site) (*Store, error) {
+	guest := s.options
+	guest.Site, guest.Others, guest.guest, guest.Registerer = t.Name, nil, true, nil
+	guest.Log = s.log.With("site", t.Name)
+	guest.Shards = configsOf(t.Shards)
+	if i := slices.IndexFunc(s.options.Others, func(o Site) bool { return o.Name == t.Name }); i >= 0 {
+		guest.Shards = s.options.Others[i].Shards
+	}
+	return Open(context.Background(), guest)
 }
 
 // visit opens the stores of the sites that a topology names, and leaves the stores of other sites.
@@ -103,7 +104,7 @@ func (s *Store) visit(l *topology.Topology) {
 			now[site.Name] = known
 			continue
 		}
-		guest, err := g.open(site)
+		guest, err := s.openGuest(site)
 		if err != nil {
 			s.log.Error("the shards of another site can't be used", "site", site.Name, "err", err)
 			continue
@@ -116,6 +117,14 @@ func (s *Store) visit(l *topology.Topology) {
 		}
 	}
 	g.known = now
+}
+
+// warnOfSite warns if the node was told of another site than the topology has. The topology counts.
+func (s *Store) warnOfSite(l *topology.Topology) {
+	if told := s.options.Site; told != "" && l.Epoch > 0 && told != l.Site && !s.guest {
+		s.log.Warn("CHRONOS_SITE is not the site that the shards have; the site of the shards counts; a cluster without sites gets a site by: chronos topology name-site",
+			"told", told, "site", l.Site)
+	}
 }
 
 func (g *guests) all() map[string]*Store {

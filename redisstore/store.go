@@ -68,6 +68,7 @@ type Options struct {
 type Store struct {
 	*topology.Cluster // where timers belong
 
+	options  Options
 	book     *endpoint.Book
 	keys     [Partitions]partitionKeys
 	calls    *callKeys
@@ -100,13 +101,12 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	}
 	var err error
 	s := &Store{
-		book: endpoint.NewBook(), keys: laneKeys(o.Lane), lane: o.Lane, node: o.Node, alone: o.Alone, guest: o.guest, logs: o.Deliveries, log: o.Log, awake: cmp.Or(o.Awake, awake.Always()), patience: timing.CommandLife, notAfter: timing.CommandLife,
+		options: o, book: endpoint.NewBook(), keys: laneKeys(o.Lane), lane: o.Lane, node: o.Node, alone: o.Alone, guest: o.guest, logs: o.Deliveries, log: o.Log, awake: cmp.Or(o.Awake, awake.Always()), patience: timing.CommandLife, notAfter: timing.CommandLife,
 	}
 	if s.metrics, err = newMetrics(o.Registerer); err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
 	s.calls = newCallKeys(&s.keys, s.logs > 0)
-	s.guests.open = opener(&o)
 	s.minted.Store(rand.Uint64N(Partitions) * together) // nodes that start together go on in different partitions
 	s.Cluster, err = topology.New(topology.Options{
 		Given: membersOf(o.Shards), Site: o.Site, Others: othersOf(o.Others), Guest: o.guest, Node: o.Node, Log: o.Log, Connect: s.connector(&o), Adopt: s.adopted, Vacate: s.vacate, Swept: s.isSwept,

@@ -39,6 +39,12 @@ func (l *stores) node(given ...string) *Store {
 	for _, name := range given {
 		o.Shards = append(o.Shards, shardOf(name, l.redis[name]))
 	}
+	return l.start(o)
+}
+
+// start starts a node with the options. The node works until the test ends.
+func (l *stores) start(o Options) *Store {
+	l.Helper()
 	s, err := Open(l.Context(), o)
 	if err != nil {
 		l.Fatal(err)

@@ -17,7 +17,7 @@ type Site struct {
 	Shards []Member `json:"shards"`
 }
 
-// Sites is store.Placement's.
+// Sites is store.Neighbours's.
 func (c *Cluster) Sites() store.Sites { return c.Placement().sites }
 
 func sitesOf(l *Topology) store.Sites {
@@ -77,8 +77,13 @@ func (l *Topology) addSite(other Site) (Topology, error) {
 		if _, err := endpoint.NewConnector(m.URL); err != nil || !endpoint.ValidName(m.Name) {
 			return *l, l.Refuse("shard %s of site %s: want a name and a Redis URL", m.Name, other.Name)
 		}
-		if slices.ContainsFunc(l.Shards, func(o Member) bool { return endpoint.SamePlace(o.URL, m.URL) }) {
-			return *l, l.Refuse("a shard of this site has the URL of shard %s already", m.Name)
+		if err := l.RefuseTaken(l.Site, l.Shards, m); err != nil {
+			return *l, err
+		}
+		for _, known := range l.Sites {
+			if err := l.RefuseTaken(known.Name, known.Shards, m); err != nil {
+				return *l, err
+			}
 		}
 	}
 	next := *l
@@ -90,6 +95,8 @@ func (l *Topology) removeSite(name string) (Topology, error) {
 	switch {
 	case name == l.Site && l.Site != "":
 		return *l, l.Refuse("site %s is this one; remove it through a node of another site", name)
+	case len(l.Sites) == 0:
+		return *l, l.Refuse("there is no site %s; this cluster has no other sites", name)
 	case l.site(name) == nil:
 		return *l, l.Refuse("there is no site %s; the other sites are %s", name, strings.Join(l.siteNames(), ", "))
 	}
@@ -97,6 +104,40 @@ func (l *Topology) removeSite(name string) (Topology, error) {
 	next.Sites = slices.DeleteFunc(slices.Clone(l.Sites), func(s Site) bool { return s.Name == name })
 	return next, nil
 }
+
+// RefuseTaken is the error that a new shard has the name or the URL of a shard of a site; nil if no shard of the site has.
+func (l *Topology) RefuseTaken(site string, shards []Member, m Member) error {
+	for _, taken := range shards {
+		switch {
+		case taken.Name == m.Name:
+			return l.Refuse("site %s has a shard %s; choose another name: no two sites have a shard of one name", site, m.Name)
+		case m.URL != "" && endpoint.SamePlace(taken.URL, m.URL):
+			return l.Refuse("shard %s of site %s has this URL already; give another Redis", taken.Name, site)
+		}
+	}
+	return nil
+}
+
+// RefuseSite is the error that another site can't be added, nil if the site can be added.
+func (l *Topology) RefuseSite(other Site) error {
+	_, err := l.addSite(other)
+	return err
+}
+
+// RefuseName is the error that the site can't have the name, nil if the site can.
+func (l *Topology) RefuseName(name string) error {
+	_, err := l.nameSite(name)
+	return err
+}
+
+// RefuseRemoval is the error that a site can't be removed, nil if the site can be removed.
+func (l *Topology) RefuseRemoval(name string) error {
+	_, err := l.removeSite(name)
+	return err
+}
+
+// Knows reports whether a site is this one or one of the other sites.
+func (l *Topology) Knows(site string) bool { return site == l.Site || l.site(site) != nil }
 
 // site is the named other site; nil for no such site.
 func (l *Topology) site(name string) *Site {

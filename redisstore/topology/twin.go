@@ -25,9 +25,20 @@ func TwinOf(sh Shard, all []Shard) Shard {
 // vetTwin refuses a shard in a Redis process that has another shard. By force a second database of the process may
 // join, the same database never.
 func (p *proposal) vetTwin(base *Topology, sh Shard, force bool) error {
+	var members []Shard
 	for _, at := range p.all {
-		other := at.shard
-		if _, member := base.member(other.Name()); !member || other.Name() == sh.Name() || !sameRedis(sh, other) {
+		if _, member := base.member(at.shard.Name()); member {
+			members = append(members, at.shard)
+		}
+	}
+	return base.RefuseTwin(sh, members, force)
+}
+
+// RefuseTwin is the error that a shard is in the Redis process of another shard, nil if the shard is not. By force the shard
+// may be a second database of the process.
+func (l *Topology) RefuseTwin(sh Shard, all []Shard, force bool) error {
+	for _, other := range all {
+		if other.Name() == sh.Name() || !sameRedis(sh, other) {
 			continue
 		}
 		var reason string
@@ -39,7 +50,7 @@ func (p *proposal) vetTwin(base *Topology, sh Shard, force bool) error {
 		default:
 			continue
 		}
-		return &RefusedError{Reason: reason, Code: CodeSameRedis, Topology: *base}
+		return &RefusedError{Reason: reason, Code: CodeSameRedis, Topology: *l}
 	}
 	return nil
 }
