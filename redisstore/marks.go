@@ -204,3 +204,24 @@ func (s *Store) NoteFilled(ctx context.Context, name string, from []string) erro
 	}
 	return nil
 }
+
+// forgetMost is how many marks a call removes: a Redis does nothing else meanwhile.
+const forgetMost = 500
+
+// ForgetMarks is store.Store's.
+func (s *Store) ForgetMarks(ctx context.Context, name, site string) error {
+	sh, err := s.readyShard(ctx, name)
+	if err != nil {
+		return err
+	}
+	for p := range s.keys {
+		for more := true; more; {
+			said, err := sh.Do(ctx, "forget", []string{s.keys[p].untold(site), s.keys[p].marked}, forgetMost)
+			if err != nil {
+				return err
+			}
+			more = said[0] == "more"
+		}
+	}
+	return nil
+}

@@ -115,6 +115,7 @@ func (s *Sites) Run(ctx context.Context) {
 			if !slices.Contains(now, other) {
 				stop()
 				delete(visiting, other)
+				all.Go(func() { s.forget(ctx, other.Name) })
 			}
 		}
 		for _, other := range now {

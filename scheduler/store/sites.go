@@ -85,9 +85,9 @@ func SiteDelay(skew time.Duration, replicationFactor int) time.Duration {
 // Marking keeps marks beside the copies: a mark says that another site has not been told of a timer's write or of the
 // outcome of a callback. All shards of a site have marks of their own. The error of a call wraps timer.ErrUnavailable.
 type Marking interface {
-	// Site is the store of another site; nil for an unknown site. The store serves calls for the copies there, and
-	// the node is a guest there (Announcement.Guest).
-	Site(name string) Store
+	Neighbours
+	Filling
+
 	// Mark notes marks on a shard. A mark that is there keeps its age.
 	Mark(ctx context.Context, shard string, marks []Mark) error
 	// Marks returns up to n marks of a partition for a site, the oldest first.
@@ -98,6 +98,21 @@ type Marking interface {
 	OldestMark(ctx context.Context, shard, site string) (time.Duration, error)
 	// Unmark removes marks, if the copy on the shard still is in the state that the site was told.
 	Unmark(ctx context.Context, shard string, told []ToldMark) error
+	// ForgetMarks removes all marks on the shard for a site that is no site any more.
+	ForgetMarks(ctx context.Context, shard, site string) error
+}
+
+// Neighbours names the sites. No method blocks.
+type Neighbours interface {
+	// Sites are the sites of the cluster; the zero value for a cluster without sites.
+	Sites() Sites
+	// Site is the store of another site; nil for an unknown site. The store serves calls for the copies there, and
+	// the node is a guest there (Announcement.Guest).
+	Site(name string) Store
+}
+
+// Filling notes which timers a shard has. The error of a call wraps timer.ErrUnavailable.
+type Filling interface {
 	// Filled returns the sites from which the shard was filled since the shard was empty.
 	Filled(ctx context.Context, shard string) ([]string, error)
 	// NoteFilled notes that the shard has all that sites know of its timers.

@@ -24,7 +24,6 @@ type Store interface {
 	Leases
 	Membership
 	Sweeping
-	GivingUp
 	Listing
 	Counting
 	Marking
@@ -37,8 +36,6 @@ type Placement interface {
 	// Changed returns a channel that is closed once the shards differ from the shards at the
 	// time of the call.
 	Changed() <-chan struct{}
-	// Sites are the sites of the cluster; the zero value for a cluster without sites.
-	Sites() Sites
 	// Writable is nil, or the reason why this node must not write and must not report a timer
 	// as unknown: the node may have missed a change of where timers belong. The error wraps
 	// timer.ErrUnavailable.

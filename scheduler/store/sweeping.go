@@ -7,6 +7,8 @@ import (
 
 // Sweeping serves the sweep, which brings copies to the owners.
 type Sweeping interface {
+	GivingUp
+
 	// Epoch is the epoch of the topology for which a shard is to be swept: of the last change
 	// of where timers belong, or of the time when the shard was given up; 0 for none. Nothing
 	// must be swept unless the epoch is steady: another change may be about to come, or this

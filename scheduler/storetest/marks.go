@@ -3,6 +3,7 @@ package storetest
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -80,6 +81,12 @@ func (v *view) Unmark(ctx context.Context, name string, told []store.ToldMark) e
 				delete(s.marks, m.Mark)
 			}
 		}
+	})
+}
+
+func (v *view) ForgetMarks(ctx context.Context, name, site string) error {
+	return v.m.call(ctx, v.node, "forgetmarks", name, func(s *shard, _ time.Time) {
+		maps.DeleteFunc(s.marks, func(m store.Mark, _ time.Time) bool { return m.Site == site })
 	})
 }
 

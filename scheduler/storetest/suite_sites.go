@@ -48,6 +48,30 @@ func siteCases() map[string]func(*rig) {
 				r.Errorf("oldest mark of the other site: %v, %v; want none", age, err)
 			}
 		},
+		"the marks for a removed site go": func(r *rig) {
+			r.grave("k")
+			other := store.Mark{Site: "third", Key: "k"}
+			r.mark(store.Mark{Site: elsewhere, Key: "k"}, store.Mark{Site: elsewhere, Key: "k", Outcome: true}, store.Mark{Site: elsewhere, Key: "l"}, other)
+			if err := r.b.ForgetMarks(r.Context(), r.shard(), elsewhere); err != nil {
+				r.Fatal(err)
+			}
+			if marks := r.marks("k"); len(marks) != 0 {
+				r.Errorf("%+v are left", marks)
+			}
+			if age, err := r.a.OldestMark(r.Context(), r.shard(), "third"); err != nil || age < 0 {
+				r.Errorf("the mark of the other site: %v, %v", age, err)
+			}
+			r.claimAll(r.a, request())
+			if n := r.pending(); n != 1 {
+				r.Fatalf("%d tombstones, want 1: a site has to be told", n)
+			}
+			r.unmark(r.read("k").Record.State, other)
+			r.Pass(time.Minute)
+			r.claimAll(r.a, request())
+			if n := r.pending(); n != 0 {
+				r.Errorf("%d tombstones are left, want none", n)
+			}
+		},
 		"only the mark of a write keeps a copy": func(r *rig) {
 			r.mark(store.Mark{Site: elsewhere, Key: "k"}, store.Mark{Site: elsewhere, Key: "l", Outcome: true})
 			got, err := r.b.Marked(r.Context(), r.shard(), elsewhere, []string{"k", "l", "m"})
