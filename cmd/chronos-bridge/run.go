@@ -90,23 +90,9 @@ func newWorker(ctx context.Context, cfg environment.Bridge, runtimeDir localtoke
 			return nil, err
 		}
 	}
-	shards, err := endpoint.Parse(cfg.Redis)
-	if err != nil {
-		return nil, fmt.Errorf("CHRONOS_REDIS: %w", err)
-	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(process.Collectors()...)
-	own, others := redisstore.BySite(shards, cfg.Site)
-	if cfg.Site != "" {
-		log.Info("a bridge keeps messages at its own site", "site", cfg.Site)
-	}
-	if w.store, err = redisstore.Open(ctx, redisstore.Options{Shards: own, Site: cfg.Site, Others: others, Alone: true, Node: w.id, Lane: "kafka", Log: log, Awake: w.awake, Registerer: registry}); err != nil {
-		return nil, err
-	}
-	if err := w.store.Join(ctx); err != nil {
-		return nil, err
-	}
-	if err := w.dedicate(ctx, &cfg); err != nil {
+	if err := w.openStore(ctx, &cfg, registry); err != nil {
 		return nil, err
 	}
 	operator.WarnOfFewCopies(log, w.store, cfg.Replication, fmt.Sprintf("set CHRONOS_KAFKA_REPLICATION=%d", len(w.store.Topology().Active)))
@@ -129,6 +115,28 @@ func newWorker(ctx context.Context, cfg environment.Bridge, runtimeDir localtoke
 	}
 	w.admin = api.NewAdmin(admin)
 	return w, nil
+}
+
+// openStore opens the store of the bridge's own site, which has all messages of the bridge.
+func (w *worker) openStore(ctx context.Context, cfg *environment.Bridge, registry prometheus.Registerer) error {
+	shards, err := endpoint.Parse(cfg.Redis)
+	if err != nil {
+		return fmt.Errorf("CHRONOS_REDIS: %w", err)
+	}
+	own, others := redisstore.BySite(shards, cfg.Site)
+	if cfg.Site != "" {
+		w.log.Info("a bridge keeps messages at its own site", "site", cfg.Site)
+	}
+	w.store, err = redisstore.Open(ctx, redisstore.Options{
+		Shards: own, Site: cfg.Site, Others: others, Alone: true, Node: w.id, Lane: "kafka", Log: w.log, Awake: w.awake, Registerer: registry,
+	})
+	if err != nil {
+		return err
+	}
+	if err := w.store.Join(ctx); err != nil {
+		return err
+	}
+	return w.dedicate(ctx, cfg)
 }
 
 // dedicate fails if bridges of different topics or groups run on the same Redis. Otherwise every

@@ -23,17 +23,17 @@ const (
 )
 
 // MarkOutcomes marks timers on a shard of the own site whose outcomes all other sites have to hear of.
-func (s *Sites) MarkOutcomes(ctx context.Context, shard string, keys []string) error {
+func (s *Sites) MarkOutcomes(ctx context.Context, name string, keys []string) error {
 	marks := make([]store.Mark, 0, len(keys)*len(s.all()))
-	for name := range s.all() {
+	for other := range s.all() {
 		for _, key := range keys {
-			marks = append(marks, store.Mark{Site: name, Key: key, Outcome: true})
+			marks = append(marks, store.Mark{Site: other, Key: key, Outcome: true})
 		}
 	}
 	if len(marks) == 0 {
 		return nil
 	}
-	return s.own.Shards.Store.Mark(ctx, shard, marks)
+	return s.own.Shards.Store.Mark(ctx, name, marks)
 }
 
 // waiting are the shards of the own site on which marks for a site wait, as far as was read lately.
