@@ -38,6 +38,8 @@ type AdminConfig struct {
 	Cluster Cluster
 	// Topology is shown and changed under /topology; nil for none.
 	Topology Topology
+	// Sites are changed under /topology/site and /topology/sites; nil for a process that knows one site alone.
+	Sites Sites
 	// Letters are the dead letters under /dead; nil for none.
 	Letters Letters
 	// Groups are the groups of dead letters under /dead/groups; nil for none.
@@ -83,6 +85,9 @@ func NewAdmin(cfg AdminConfig) *Admin {
 	}
 	if cfg.Topology != nil {
 		serveTopology(mux, by, cfg.Topology)
+	}
+	if cfg.Sites != nil {
+		serveSites(mux, by, cfg.Sites)
 	}
 	if cfg.Letters != nil {
 		serveLetters(mux, by, cfg.Letters)

@@ -88,7 +88,7 @@ func TestAdminCodesAreDescribed(t *testing.T) {
 // adminSource are the files for the admin listener alone.
 func adminSource() []string {
 	return []string{
-		"admin.go", "answer.go", "bulk.go", "cluster.go", "destinations.go", "groups.go", "interventions.go", "letters.go", "outsiders.go", "topology.go", "wire/destinations.go", "wire/operators.go",
+		"admin.go", "answer.go", "bulk.go", "cluster.go", "destinations.go", "groups.go", "interventions.go", "letters.go", "outsiders.go", "sites.go", "topology.go", "wire/destinations.go", "wire/operators.go",
 		"../scheduler/pauses.go", "../scheduler/timer/delay.go",
 	}
 }

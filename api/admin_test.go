@@ -110,8 +110,11 @@ func (anyone) Check([]byte, tokens.Role, time.Time) tokens.Decision {
 	return tokens.Decision{Outcome: tokens.OK, Name: "anyone"}
 }
 
-// fakeTopology counts changes.
-type fakeTopology struct{ changes int }
+// fakeTopology counts changes, and remembers the last change of the sites.
+type fakeTopology struct {
+	changes int
+	asked   string
+}
 
 func (*fakeTopology) Show(context.Context) TopologyView { return TopologyView{View: "eaa6"} }
 
@@ -126,6 +129,33 @@ func (f *fakeTopology) Drain(ctx context.Context, name string, _ bool) (Topology
 
 func (f *fakeTopology) Remove(ctx context.Context, name string, _ bool) (TopologyView, error) {
 	return f.Add(ctx, name, "", false)
+}
+
+func (f *fakeTopology) NameSite(ctx context.Context, name string) (TopologyView, error) {
+	return f.change(ctx, "name "+name, false)
+}
+
+func (f *fakeTopology) AddTo(ctx context.Context, site, name, url string, force bool) (TopologyView, error) {
+	return f.change(ctx, strings.TrimSpace("add "+site+" "+name+" "+url), force)
+}
+
+func (f *fakeTopology) RemoveSite(ctx context.Context, name string, force bool) (TopologyView, error) {
+	return f.change(ctx, "remove "+name, force)
+}
+
+func (f *fakeTopology) Begin(ctx context.Context, force bool) (TopologyView, error) {
+	return f.change(ctx, "begin", force)
+}
+
+func (f *fakeTopology) change(ctx context.Context, asked string, force bool) (TopologyView, error) {
+	f.asked = asked
+	if force {
+		f.asked += " by force"
+	}
+	view, err := f.Add(ctx, asked, "", force)
+	view.Site, view.Note = "lon", "given up"
+	view.Sites = []SiteView{{Name: "lon", Shards: []string{"a"}, Reached: true, Filled: true, Behind: new(0.)}, {Name: "nyc", Shards: []string{}}}
+	return view, err
 }
 
 // Without a token at most five reads are answered, and no change is made.
@@ -151,6 +181,10 @@ func TestRolesOnTheAdminListener(t *testing.T) {
 		{"POST", "/topology/shards", tokens.Admin, tokens.Admin, nobody},
 		{"POST", "/topology/shards/b/drain", tokens.Admin, tokens.Admin, nobody},
 		{"DELETE", "/topology/shards/b", tokens.Admin, tokens.Admin, nobody},
+		{"POST", "/topology/site", tokens.Admin, tokens.Admin, nobody},
+		{"POST", "/topology/site/init", tokens.Admin, tokens.Admin, nobody},
+		{"POST", "/topology/sites/nyc/shards", tokens.Admin, tokens.Admin, nobody},
+		{"DELETE", "/topology/sites/nyc", tokens.Admin, tokens.Admin, nobody},
 		{"POST", "/dead/fire?all=true", tokens.Admin, tokens.Admin, nobody},
 		{"POST", "/dead/l1/fire", tokens.Admin, tokens.Admin, nobody},
 		{"DELETE", "/dead/l1", tokens.Admin, tokens.Admin, nobody},
@@ -165,12 +199,12 @@ func TestRolesOnTheAdminListener(t *testing.T) {
 			"no keys": {AdminConfig{OpenReads: true}, c.withoutAnyTokens},
 		} {
 			topology, letters := &fakeTopology{}, &fakeLetters{letters: someLetters()}
-			of.cfg.Topology, of.cfg.Letters, of.cfg.Gatherer = topology, letters, prometheus.NewRegistry()
+			of.cfg.Topology, of.cfg.Sites, of.cfg.Letters, of.cfg.Gatherer = topology, topology, letters, prometheus.NewRegistry()
 			admin := NewAdmin(of.cfg)
 			for _, role := range []tokens.Role{everyone, tokens.Read, tokens.Write, tokens.List, tokens.Admin} {
 				topology.changes, letters.asked = 0, nil
 				body := ""
-				if c.path == "/topology/shards" {
+				if strings.HasSuffix(c.path, "/shards") || c.path == "/topology/site" {
 					body = `{"name": "b"}`
 				}
 				got := askAdmin(t, admin, c.method, c.path, byRole[role], body)

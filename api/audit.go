@@ -19,7 +19,7 @@ import (
 // change is a change that an operator asked for, as the log shows the change.
 type change struct {
 	method, path, query string
-	shard               string // that the body names, "" for none
+	shard, site         string // that the body names, "" for none
 	destination, until  string // that is paused or resumed, and the end of the pause; "" for none
 	counts              []any  // of a change to many timers: names and numbers
 	by, address         string // the token's name, and the operator's address
@@ -28,7 +28,7 @@ type change struct {
 
 func (c *change) log(to *slog.Logger) {
 	args := []any{"method", c.method, "path", c.path}
-	for _, more := range [][2]string{{"query", c.query}, {"shard", c.shard}, {"destination", c.destination}, {"until", c.until}} {
+	for _, more := range [][2]string{{"query", c.query}, {"shard", c.shard}, {"site", c.site}, {"destination", c.destination}, {"until", c.until}} {
 		if more[1] != "" {
 			args = append(args, more[0], more[1])
 		}
@@ -63,6 +63,13 @@ type changeKey struct{}
 func noteShard(ctx context.Context, name string) {
 	if c, is := ctx.Value(changeKey{}).(*change); is {
 		c.shard = wire.Printable(name)
+	}
+}
+
+// noteSite notes the named site for the log.
+func noteSite(ctx context.Context, name string) {
+	if c, is := ctx.Value(changeKey{}).(*change); is {
+		c.site = wire.Printable(name)
 	}
 }
 

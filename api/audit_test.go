@@ -32,7 +32,7 @@ func TestChangesAreLogged(t *testing.T) {
 	s, byRole := guarded(t, &fakeTimers{})
 	var log bytes.Buffer
 	admin := NewAdmin(AdminConfig{
-		Authorizer: s.authorizer, Topology: &fakeTopology{}, Letters: &fakeLetters{letters: someLetters()}, Resync: s.Resynchronisation(),
+		Authorizer: s.authorizer, Topology: &fakeTopology{}, Sites: &fakeTopology{}, Letters: &fakeLetters{letters: someLetters()}, Resync: s.Resynchronisation(),
 		Changer: &fakeChanger{done: listing.Done{Done: 3}}, Interventions: &fakeInterventions{receipt: timer.Receipt{ID: timer.ID{Key: "tea", RF: 1}, Due: fakeEpoch()}},
 		Log: slog.New(slog.NewTextHandler(&log, nil)),
 	})
@@ -42,6 +42,9 @@ func TestChangesAreLogged(t *testing.T) {
 		{"POST /topology/shards", `{`, "method=POST path=/topology/shards status=400" + who},
 		{"POST /topology/shards/b/drain?force=true&access_token=" + byRole[tokens.Admin], "", `method=POST path=/topology/shards/b/drain query="force=true" status=200` + who},
 		{"DELETE /topology/shards/b", "", "method=DELETE path=/topology/shards/b status=200" + who},
+		{"POST /topology/site", `{"name": "lon\n"}`, "method=POST path=/topology/site site=lon? status=200" + who},
+		{"POST /topology/sites/nyc/shards", `{"name": "d", "url": "redis://:hush@h/0"}`, "method=POST path=/topology/sites/nyc/shards shard=d status=200" + who},
+		{"DELETE /topology/sites/nyc?force=true", "", `method=DELETE path=/topology/sites/nyc query="force=true" status=200` + who},
 		{"POST /dead/fire?callback=http://u:hush@h/&reason=x", "", `method=POST path=/dead/fire query="callback=http://h/ reason=x" status=200` + who},
 		{"DELETE /dead?all=true", "", `method=DELETE path=/dead query="all=true" status=200` + who},
 		{"DELETE /dead/l1%0a", "", `method=DELETE path="/dead/l1\n" status=200` + who},

@@ -65,6 +65,10 @@ func adminAnswers() map[string][]routeAnswer {
 		"POST /topology/shards":              {{"/topology/shards", "", 403, "token-scope"}},
 		"POST /topology/shards/{name}/drain": {{"/topology/shards/b/drain", "", 403, "token-scope"}},
 		"DELETE /topology/shards/{name}":     {{"/topology/shards/b", "", 403, "token-scope"}},
+		"POST /topology/site":                {{"/topology/site", "", 403, "token-scope"}},
+		"POST /topology/site/init":           {{"/topology/site/init", "", 403, "token-scope"}},
+		"POST /topology/sites/{name}/shards": {{"/topology/sites/b/shards", "", 403, "token-scope"}},
+		"DELETE /topology/sites/{name}":      {{"/topology/sites/b", "", 403, "token-scope"}},
 		"GET path":                           {{resyncOf("a"), "", 403, "token-scope"}, {"/timers/?node-for-replicas=a", "", 403, "token-scope"}, {"/timers", "", 403, "token-scope"}},
 		"DELETE referencesPath":              {{"/timers/references?node-for-replicas=a", "", 403, "token-scope"}},
 		"GET /debug/pprof/path":              {{"/debug/pprof/", "", 403, "token-scope"}, {"/debug/pprof/heap", "", 403, "token-scope"}, {"/debug/pprof/profile", "", 403, "token-scope"}},
@@ -109,7 +113,7 @@ func TestAdminRoutesWithAPrefix(t *testing.T) {
 	timers := known(t, "b.secret")
 	s, byPrefix := confined(t, timers, "a.")
 	admin := NewAdmin(AdminConfig{
-		Authorizer: s.authorizer, Topology: topology, Letters: letters, Gatherer: registry, Resync: s.Resynchronisation(), Destinations: &fakeDestinations{}, Cluster: &fakeCluster{}, Groups: &fakeGroups{}, Interventions: &fakeInterventions{}, Lister: &fakeLister{}, Changer: &fakeChanger{},
+		Authorizer: s.authorizer, Topology: topology, Sites: topology, Letters: letters, Gatherer: registry, Resync: s.Resynchronisation(), Destinations: &fakeDestinations{}, Cluster: &fakeCluster{}, Groups: &fakeGroups{}, Interventions: &fakeInterventions{}, Lister: &fakeLister{}, Changer: &fakeChanger{},
 	})
 	token := strings.TrimPrefix(byPrefix["a."], "Bearer ")
 	for name, requests := range tests {

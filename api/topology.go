@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"encoding/json"
-	"io"
 	"net/http"
 	"time"
 
@@ -33,6 +32,9 @@ type TopologyView = wire.TopologyView
 // ShardView is a shard of the topology.
 type ShardView = wire.ShardView
 
+// SiteView is a site of the cluster.
+type SiteView = wire.SiteView
+
 // RefusedError says why a change can't be made, and what to do.
 type RefusedError = wire.RefusedError
 
@@ -44,28 +46,15 @@ const (
 // serveTopology serves the topology on the admin listener.
 func serveTopology(mux *http.ServeMux, by gate, topology Topology) {
 	handle := func(pattern string, need tokens.Role, do func(ctx context.Context, r *http.Request) (TopologyView, error)) {
-		mux.Handle(pattern, by.lets(need, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			ctx, cancel := context.WithTimeout(r.Context(), topologyPatience)
-			defer cancel()
-			view, err := do(ctx, r)
-			if err != nil {
-				answerProblem(w, wire.TopologyProblem(err))
-				return
-			}
-			w.Header().Set("Content-Type", "application/json")
-			w.Header().Set("Cache-Control", "no-store")
-			_ = json.NewEncoder(w).Encode(view) // an error means that the client has disconnected
-		})))
+		mux.Handle(pattern, by.lets(need, answeringTopology(do)))
 	}
 	handle("GET /topology", openRead, func(ctx context.Context, _ *http.Request) (TopologyView, error) {
 		return topology.Show(ctx), nil
 	})
 	handle("POST /topology/shards", tokens.Admin, func(ctx context.Context, r *http.Request) (TopologyView, error) {
-		var asked struct{ Name, URL string }
-		decoder := json.NewDecoder(io.LimitReader(r.Body, maxTopologyBody))
-		decoder.DisallowUnknownFields()
-		if err := decoder.Decode(&asked); err != nil || asked.Name == "" {
-			return TopologyView{}, wire.NewProblem(http.StatusBadRequest, "body-malformed", `send {"name": "d", "url": "redis://host:6379"}; the URL may be left out for a shard that is being drained`)
+		asked, err := readMember(r, shardWanted)
+		if err != nil {
+			return TopologyView{}, err
 		}
 		noteShard(ctx, asked.Name)
 		return forcibly(ctx, r, func(ctx context.Context, _ string, force bool) (TopologyView, error) {
@@ -77,6 +66,22 @@ func serveTopology(mux *http.ServeMux, by gate, topology Topology) {
 	})
 	handle("DELETE /topology/shards/{name}", tokens.Admin, func(ctx context.Context, r *http.Request) (TopologyView, error) {
 		return forcibly(ctx, r, topology.Remove)
+	})
+}
+
+// answeringTopology answers with the topology after do.
+func answeringTopology(do func(ctx context.Context, r *http.Request) (TopologyView, error)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), topologyPatience)
+		defer cancel()
+		view, err := do(ctx, r)
+		if err != nil {
+			answerProblem(w, wire.TopologyProblem(err))
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Cache-Control", "no-store")
+		_ = json.NewEncoder(w).Encode(view) // an error means that the client has disconnected
 	})
 }
 

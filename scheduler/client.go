@@ -312,3 +312,6 @@ func (s *Scheduler) Statistics(ctx context.Context) (statistics.Sums, error) {
 func (s *Scheduler) Load(ctx context.Context, q forecast.Query) (forecast.Load, error) {
 	return s.load.Read(ctx, q)
 }
+
+// Sites are the sites of the cluster, as this node knows the sites.
+func (s *Scheduler) Sites() *site.Sites { return s.sites }

@@ -77,6 +77,18 @@ type Topology struct {
 	View   string          `json:"cluster-view-id"`
 	Moving bool            `json:"moving"` // timers still move to their owners
 	Shards []TopologyShard `json:"shards"`
+	Site   string          `json:"site,omitempty"`  // of the shards; "" without sites
+	Sites  []TopologySite  `json:"sites,omitempty"` // the own site first; nil without sites, and from a bridge
+	Note   string          `json:"note,omitempty"`  // what a change has given up; "" for nothing
+}
+
+// TopologySite is a site of the cluster, as the asked node knows the site.
+type TopologySite struct {
+	Name    string   `json:"name"`
+	Shards  []string `json:"shards"`         // by name
+	Reached bool     `json:"reached"`        // by the asked node
+	Filled  bool     `json:"filled"`         // all shards that answer have the timers of all other sites
+	Behind  *float64 `json:"behind_seconds"` // since when changes of timers at the asked node's site wait for the site; nil if unknown
 }
 
 // TopologyShard is a Redis instance. Copies and Swept are nil if the instance could not be asked.
@@ -97,6 +109,19 @@ func (a *Admin) Topology(ctx context.Context) (Topology, error) {
 // AddShard has a Redis instance take timers. An empty URL takes back an instance that is being drained.
 // Force adds a second database of one Redis.
 func (a *Admin) AddShard(ctx context.Context, name, redisURL string, force bool) (Topology, error) {
+	return a.addShard(ctx, "/topology/shards", name, redisURL, force)
+}
+
+// AddShardTo is AddShard for a site. A site that is not known yet begins with the Redis instance.
+func (a *Admin) AddShardTo(ctx context.Context, site, name, redisURL string, force bool) (Topology, error) {
+	path, err := named("add shard", "/topology/sites/", site)
+	if err != nil {
+		return Topology{}, err
+	}
+	return a.addShard(ctx, path+"/shards", name, redisURL, force)
+}
+
+func (a *Admin) addShard(ctx context.Context, path, name, redisURL string, force bool) (Topology, error) {
 	asked := map[string]string{"name": name}
 	if redisURL != "" {
 		asked["url"] = redisURL
@@ -105,7 +130,7 @@ func (a *Admin) AddShard(ctx context.Context, name, redisURL string, force bool)
 	if err != nil {
 		return Topology{}, fmt.Errorf("add shard: %w", err)
 	}
-	return ask[Topology](ctx, a, operation{name: "add shard", method: http.MethodPost, path: forced("/topology/shards", force), body: body})
+	return ask[Topology](ctx, a, operation{name: "add shard", method: http.MethodPost, path: forced(path, force), body: body})
 }
 
 // DrainShard moves the timers of a Redis instance to the other instances. Force drains an instance that
@@ -126,6 +151,30 @@ func (a *Admin) RemoveShard(ctx context.Context, name string, force bool) (Topol
 		return Topology{}, err
 	}
 	return ask[Topology](ctx, a, operation{name: "remove shard", method: http.MethodDelete, path: forced(path, force)})
+}
+
+// NameSite names the site of a cluster without sites.
+func (a *Admin) NameSite(ctx context.Context, name string) (Topology, error) {
+	body, err := json.Marshal(map[string]string{"name": name})
+	if err != nil {
+		return Topology{}, fmt.Errorf("name site: %w", err)
+	}
+	return ask[Topology](ctx, a, operation{name: "name site", method: http.MethodPost, path: "/topology/site", body: body})
+}
+
+// RemoveSite forgets another site that is out of use, and with force any other site.
+func (a *Admin) RemoveSite(ctx context.Context, name string, force bool) (Topology, error) {
+	path, err := named("remove site", "/topology/sites/", name)
+	if err != nil {
+		return Topology{}, err
+	}
+	return ask[Topology](ctx, a, operation{name: "remove site", method: http.MethodDelete, path: forced(path, force)})
+}
+
+// BeginSite has the asked node's site, which lost all timers, begin without timers. Force gives up what another site that
+// can be reached still knows.
+func (a *Admin) BeginSite(ctx context.Context, force bool) (Topology, error) {
+	return ask[Topology](ctx, a, operation{name: "begin site", method: http.MethodPost, path: forced("/topology/site/init", force)})
 }
 
 // named is the path of something with a name. Dots alone would lead elsewhere.

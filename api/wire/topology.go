@@ -9,6 +9,24 @@ type TopologyView struct {
 	// Moving says that timers still move to their owners after the last change.
 	Moving bool        `json:"moving"`
 	Shards []ShardView `json:"shards"`
+	// Site is the site of the shards; empty without sites. Sites are all sites, the own site first; nil if the process
+	// knows one site alone.
+	Site  string     `json:"site,omitempty"`
+	Sites []SiteView `json:"sites,omitempty"`
+	// Note says what a change has given up; empty for nothing.
+	Note string `json:"note,omitempty"`
+}
+
+// SiteView is a site of the cluster, as the answering node knows the site.
+type SiteView struct {
+	Name    string   `json:"name"`
+	Shards  []string `json:"shards"` // by name
+	Reached bool     `json:"reached"`
+	// Filled says that all shards that answer have the timers of all other sites.
+	Filled bool `json:"filled"`
+	// Behind is since when, in seconds, changes of timers at the node's site wait for the site; 0 if the site has been
+	// told of all changes, nil if a shard can't be asked.
+	Behind *float64 `json:"behind_seconds"`
 }
 
 // ShardView is a shard of the topology.

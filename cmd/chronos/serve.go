@@ -29,10 +29,10 @@ func (n *node) serve(cfg environment.Node, shared files, registry *prometheus.Re
 	}
 	letters, lister := n.engine.Letters(n.store), n.engine.Lister()
 	public.Lister = lister
-	all, shards := view{n.observer, n.engine}, operator.Operator{Store: n.store}
+	all, shards := view{n.observer, n.engine}, operator.Operator{Store: n.store, Sites: n.engine.Sites()}
 	admin := api.AdminConfig{
 		Ready: n.ready, Hosts: cfg.AdminHosts, Gatherer: registry, Log: n.log,
-		Cluster: all, Topology: shards, Letters: letters, Groups: letters,
+		Cluster: all, Topology: shards, Sites: shards, Letters: letters, Groups: letters,
 		Interventions: n.engine, Destinations: n.engine, Lister: lister, Changer: lister,
 	}
 	if deliveries := n.engine.Deliveries(n.store); deliveries != nil { // an interface that holds a nil pointer is not nil

@@ -28,7 +28,7 @@ func (c *CLI) topology() *cobra.Command {
 	askAdmin(topology.PersistentFlags(), at)
 	askInTime(topology.PersistentFlags(), at)
 	addOutput(topology, topology.PersistentFlags())
-	topology.AddCommand(c.showShards(at), c.addShard(at), c.drainShard(at), c.removeShard(at))
+	topology.AddCommand(c.showShards(at), c.addShard(at), c.drainShard(at), c.removeShard(at), c.nameSite(at), c.removeSite(at), c.beginSite(at))
 	return topology
 }
 
@@ -45,11 +45,13 @@ func (c *CLI) showShards(at *listener) *cobra.Command {
 }
 
 func (c *CLI) addShard(at *listener) *cobra.Command {
-	force, wait := false, false
+	force, wait, site := false, false, ""
 	cmd := &cobra.Command{
 		Use: "add NAME [URL]", Short: "Have a Redis instance take timers",
 		Long: `Have a Redis instance take timers. Timers of which the instance is to have a copy move there.
-Without URL the command takes back an instance that is being drained.`,
+Without URL the command takes back an instance that is being drained.
+With --site the instance is one of another site. A new site begins with the instance, and is filled at once;
+then start nodes of the new site.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 2 {
 				return nil
@@ -62,10 +64,14 @@ Without URL the command takes back an instance that is being drained.`,
 				url = args[1]
 			}
 			return c.changeTopology(cmd, at, func(a *client.Admin, ctx context.Context) (client.Topology, error) {
+				if site != "" {
+					return a.AddShardTo(ctx, site, args[0], url, force)
+				}
 				return a.AddShard(ctx, args[0], url, force)
 			}, wait)
 		},
 	}
+	cmd.Flags().StringVar(&site, "site", "", "`SITE` of the instance (default the site of the node)")
 	addChange(cmd, &force, &wait, "add a second database of one Redis, too")
 	return cmd
 }
@@ -172,6 +178,7 @@ func showTopology(out io.Writer, view *client.Topology, left string) {
 		t.row(s.Name, s.State, copies, swept, s.URL, s.Problem)
 	}
 	t.flush()
+	showSites(out, view)
 }
 
 func announced(s client.TopologyShard) bool { return s.State == "joining" || s.State == "leaving" }

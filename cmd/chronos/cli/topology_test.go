@@ -20,11 +20,31 @@ func TestShowTopology(t *testing.T) {
 	moving, announced := resting, resting
 	moving.Moving, announced.Moving = true, true
 	announced.Shards = append([]client.TopologyShard{{Name: "c", URL: "redis://r3", State: "joining", Copies: new(int64(0)), Swept: new(0.)}}, resting.Shards...)
+	sites := client.Topology{Epoch: 4, View: "eaa6", Shards: resting.Shards[:1], Site: "lon", Note: "much is given up", Sites: []client.TopologySite{
+		{Name: "lon", Shards: []string{"a"}, Reached: true, Filled: true, Behind: new(0.)},
+		{Name: "nyc", Shards: []string{"c", "d"}, Reached: true, Behind: new(75.25)},
+		{Name: "par", Shards: []string{"e"}},
+	}}
 	for _, c := range []struct {
 		view client.Topology
 		left string
 		want string
 	}{
+		{sites, "", `
+epoch 4, cluster-view-id eaa6, at rest
+
+NAME  STATE   COPIES  SWEPT  URL         PROBLEM
+a     active  12      -      redis://r1
+
+this node is of site lon
+
+SITE  REACHED  FILLED  BEHIND   INSTANCES
+lon   yes      yes     0s       a
+nyc   yes      no      1m15.3s  c,d
+par   no       no      ?        e
+
+much is given up
+`},
 		{resting, "", `
 epoch 3, cluster-view-id eaa6, at rest
 
@@ -84,23 +104,30 @@ func TestTopologyRequests(t *testing.T) {
 	defer listener.Close()
 	r := &rig{t: t, url: listener.URL}
 	for args, want := range map[string]string{
-		"":                           "GET /topology",
-		"show --watch":               "GET /topology",
-		"add d redis://r4/1":         `POST /topology/shards {"name":"d","url":"redis://r4/1"}`,
-		"add d redis://r4/1 --force": `POST /topology/shards?force=true {"name":"d","url":"redis://r4/1"}`,
-		"add d":                      `POST /topology/shards {"name":"d"}`,
-		"add --force d":              `POST /topology/shards?force=true {"name":"d"}`,
-		"drain d --force --wait":     "POST /topology/shards/d/drain?force=true",
-		"drain d":                    "POST /topology/shards/d/drain",
-		"remove d --force":           "DELETE /topology/shards/d?force=true",
-		"remove a/b":                 "DELETE /topology/shards/a%2Fb",
+		"":                            "GET /topology",
+		"show --watch":                "GET /topology",
+		"add d redis://r4/1":          `POST /topology/shards {"name":"d","url":"redis://r4/1"}`,
+		"add d redis://r4/1 --force":  `POST /topology/shards?force=true {"name":"d","url":"redis://r4/1"}`,
+		"add d":                       `POST /topology/shards {"name":"d"}`,
+		"add --force d":               `POST /topology/shards?force=true {"name":"d"}`,
+		"drain d --force --wait":      "POST /topology/shards/d/drain?force=true",
+		"drain d":                     "POST /topology/shards/d/drain",
+		"remove d --force":            "DELETE /topology/shards/d?force=true",
+		"remove a/b":                  "DELETE /topology/shards/a%2Fb",
+		"add d redis://r4 --site nyc": `POST /topology/sites/nyc/shards {"name":"d","url":"redis://r4"}`,
+		"add d --site nyc --force":    `POST /topology/sites/nyc/shards?force=true {"name":"d"}`,
+		"name-site lon":               `POST /topology/site {"name":"lon"}`,
+		"remove-site nyc":             "DELETE /topology/sites/nyc",
+		"remove-site nyc --force":     "DELETE /topology/sites/nyc?force=true",
+		"init":                        "POST /topology/site/init",
+		"init --force":                "POST /topology/site/init?force=true",
 	} {
 		if r.run(Done, "topology "+args); got != want {
 			t.Errorf("%q asks %q, want %q", args, got, want)
 		}
 	}
 	got = ""
-	for _, args := range []string{"add", "add --force", "add d redis://r4 more", "remove d more", "show d", "move d", "drain", "show --force"} {
+	for _, args := range []string{"add", "add --force", "add d redis://r4 more", "remove d more", "show d", "move d", "drain", "show --force", "name-site", "name-site a b", "remove-site", "init nyc", "add d --site"} {
 		if out, errs := r.run(Misused, "topology "+args); out != "" || strings.Count(errs, "\n") != 1 || got != "" {
 			t.Errorf("%s: %s%s, asked %s", args, out, errs, got)
 		}

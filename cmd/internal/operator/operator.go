@@ -8,18 +8,24 @@ import (
 	"chronos/api"
 	"chronos/redisstore"
 	"chronos/redisstore/topology"
+	"chronos/scheduler/site"
 	"chronos/scheduler/store"
 )
 
 // Operator is an api.Topology that shows and changes the store's topology.
-type Operator struct{ Store *redisstore.Store }
+type Operator struct {
+	Store *redisstore.Store
+	// Sites are the sites of the cluster, which an Operator with Sites shows and changes, too; nil for a process that
+	// knows one site alone.
+	Sites *site.Sites
+}
 
 var _ api.Topology = Operator{}
 
 // Show tells the state of all shards.
 func (o Operator) Show(ctx context.Context) api.TopologyView {
 	found := o.Store.Inspect(ctx)
-	view := api.TopologyView{Epoch: found.Epoch, View: found.View, Moving: found.Moving}
+	view := api.TopologyView{Epoch: found.Epoch, View: found.View, Moving: found.Moving, Site: o.Store.Topology().Site, Sites: o.sites(ctx)}
 	for i := range found.Shards {
 		r := &found.Shards[i]
 		shown := api.ShardView{Name: r.Name, URL: r.URL, State: r.State, Problem: r.Problem}
