@@ -72,7 +72,7 @@ func New(config settings.Config, backend store.Store, deliverer dispatch.Deliver
 	if config.Registerer == nil {
 		return s, nil
 	}
-	for _, all := range [][]prometheus.Collector{s.shards.Collectors(), s.copies.Collectors(), s.dispatch.Collectors(), {s.tags}} {
+	for _, all := range [][]prometheus.Collector{s.shards.Collectors(), s.copies.Collectors(), s.sites.Collectors(), s.dispatch.Collectors(), {s.tags}} {
 		for _, c := range all {
 			if err := config.Registerer.Register(c); err != nil {
 				return nil, fmt.Errorf("make scheduler: %w", err)

@@ -60,11 +60,11 @@ type Foreign struct {
 }
 
 // BringUp brings the owners of timers up to copies of another site, and returns for each timer the newest state that
-// is there afterwards. The error of a timer wraps timer.ErrUnavailable if not all places could be brought up.
+// was there before. The error of a timer wraps timer.ErrUnavailable if not all places could be brought up.
 func (k *Keeper) BringUp(ctx context.Context, all []Foreign) ([]timer.State, []error) {
-	states, errs := make([]timer.State, len(all)), make([]error, len(all))
+	before, errs := make([]timer.State, len(all)), make([]error, len(all))
 	if err := k.store.Writable(); err != nil {
-		return states, slices.Repeat([]error{err}, len(all))
+		return before, slices.Repeat([]error{err}, len(all))
 	}
 	ctx, cancel := k.config.Awake.WithTimeout(ctx, timing.AnswerLimit)
 	defer cancel()
@@ -76,11 +76,9 @@ func (k *Keeper) BringUp(ctx context.Context, all []Foreign) ([]timer.State, []e
 	var of []int
 	for i, c := range k.compare(ctx, ids) {
 		from := &all[i]
-		newest := from.Read.Record.State
-		if c.newest != nil && newest.Lacks(c.newest.Record.State) {
-			newest = c.newest.Record.State
+		if c.newest != nil {
+			before[i] = c.newest.Record.State
 		}
-		states[i] = newest
 		errs[i] = c.unanswered()
 		if c.later() {
 			errs[i] = timer.ErrUpgrading
@@ -100,5 +98,5 @@ func (k *Keeper) BringUp(ctx context.Context, all []Foreign) ([]timer.State, []e
 			errs[of[n]] = fmt.Errorf("%w: a timer with another replication factor is there", timer.ErrRefused)
 		}
 	}
-	return states, errs
+	return before, errs
 }

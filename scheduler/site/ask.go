@@ -181,9 +181,12 @@ func (o *Other) works() bool {
 
 // adopt brings the copies of the own site up to a newer copy of another site.
 func (s *Sites) adopt(ctx context.Context, newer *view) Verdict {
-	_, errs := s.own.Copies.BringUp(ctx, []replica.Foreign{s.foreign(&newer.other.Site, &s.own, newer.Newest, false)})
+	before, errs := s.own.Copies.BringUp(ctx, []replica.Foreign{s.foreign(&newer.other.Site, &s.own, newer.Newest, false)})
 	if errs[0] != nil {
 		return Verdict{Wait: hesitation}
+	}
+	if r := &newer.Newest.Record; replaces(r.State, before[0]) {
+		newer.other.countLost(ctx, &s.own, newer.other.Name, []timer.ID{r.ID})
 	}
 	newer.other.clear(ctx, s.wholly(ctx, newer.other, []*store.Record{&newer.Newest.Record}))
 	return Verdict{Adopted: true}

@@ -156,6 +156,7 @@ func (s *Sites) spread(ctx context.Context, from *Site, receipt timer.Receipt) (
 			continue
 		}
 		receipt.InFlight = true
+		add(s.metrics.unconfirmed, s.nameOf(to), 1)
 		marks = append(marks, store.Mark{Site: s.nameOf(to), Key: id.Key})
 	}
 	if len(marks) == 0 {

@@ -269,5 +269,8 @@ func (o *Other) tellPage(ctx context.Context, keys []string, filling bool) bool 
 			return false
 		}
 	}
+	if filling {
+		add(o.s.metrics.filled, o.Name, len(foreign))
+	}
 	return true
 }

@@ -3,7 +3,6 @@ package site
 import (
 	"context"
 	"math/rand/v2"
-	"sync"
 	"time"
 
 	"chronos/scheduler/replica"
@@ -36,30 +35,10 @@ func (s *Sites) MarkOutcomes(ctx context.Context, name string, keys []string) er
 	return s.own.Shards.Store.Mark(ctx, name, marks)
 }
 
-// waiting are the shards of the own site on which marks for a site wait, as far as was read lately.
-type waiting struct {
-	mu    sync.Mutex
-	marks map[*shard.Shard]bool
-}
-
-func (w *waiting) note(sh *shard.Shard, marks bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.marks == nil {
-		w.marks = map[*shard.Shard]bool{}
-	}
-	if w.marks[sh] = marks; !marks {
-		delete(w.marks, sh)
-	}
-}
-
 // Marks reports whether marks wait on the own site: a timer of an older version than YoungFor may be marked.
 func (s *Sites) Marks() bool {
 	for _, o := range s.all() {
-		o.waiting.mu.Lock()
-		some := len(o.waiting.marks) > 0
-		o.waiting.mu.Unlock()
-		if some {
+		if o.waiting.some() {
 			return true
 		}
 	}
@@ -69,7 +48,7 @@ func (s *Sites) Marks() bool {
 // tellMarks tells a site the present state of the timers that are marked on a shard of the own site, in the partitions
 // that this node is the first to look after, until ctx ends.
 func (o *Other) tellMarks(ctx context.Context, sh *shard.Shard) {
-	defer o.waiting.note(sh, false)
+	defer o.waiting.note(sh, 0, -1)
 	ticker := time.NewTicker(1 + rand.N(markInterval))
 	defer ticker.Stop()
 	pause := markInterval
@@ -86,7 +65,9 @@ func (o *Other) tellMarks(ctx context.Context, sh *shard.Shard) {
 		bounded, cancel := o.s.config.Awake.WithTimeout(ctx, timing.AnswerLimit)
 		oldest, err := o.s.own.Shards.Store.OldestMark(bounded, sh.Name, o.Name)
 		cancel()
-		o.waiting.note(sh, err != nil || oldest >= 0)
+		if err == nil {
+			o.waiting.note(sh, o.s.config.SinceBoot(), oldest)
+		}
 		pause = markInterval
 		if err != nil || oldest < 0 || !o.reached() {
 			continue
@@ -132,6 +113,7 @@ func (o *Other) tellMarksOf(ctx context.Context, sh *shard.Shard) (more bool) {
 		sh.Log.Debug("marks could not be ended", "err", err)
 		return false
 	}
+	add(o.s.metrics.told, o.Name, len(told))
 	return more
 }
 
@@ -158,19 +140,27 @@ func (o *Other) tellStates(ctx context.Context, marks []store.Mark) (told []stor
 	if len(foreign) == 0 {
 		return told
 	}
-	_, errs := o.Copies.BringUp(ctx, foreign)
+	before, errs := o.Copies.BringUp(ctx, foreign)
 	var alike []store.ToldMark
+	var replaced []timer.ID
 	for n, err := range errs {
 		if err != nil {
 			o.s.config.Log.Debug("a site could not be told", "site", o.Name, "timer", foreign[n].Read.Record.ID.Key, "err", err)
 			continue
 		}
 		r := &foreign[n].Read.Record
+		switch {
+		case replaces(r.State, before[n]):
+			replaced = append(replaced, r.ID)
+		case replaces(before[n], r.State) && !marks[of[n]].Outcome:
+			add(o.s.metrics.lost, o.Name, 1)
+		}
 		if whole[n] {
 			alike = append(alike, o.backward(r)...)
 		}
 		told = append(told, store.ToldMark{Mark: marks[of[n]], State: r.State})
 	}
+	o.countLost(ctx, &o.Site, o.s.ownName(), replaced)
 	o.clear(ctx, alike)
 	return told
 }

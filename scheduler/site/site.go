@@ -27,6 +27,7 @@ type Sites struct {
 	fill   fill
 	// underWay are the writes to other sites for which nobody waits any more.
 	underWay sync.WaitGroup
+	metrics  *metrics
 	pace     *rate.Limiter // of timers that another site is told of in a fill
 }
 
@@ -50,6 +51,7 @@ type Other struct {
 // New knows the other sites that the store of the own site names.
 func New(config *settings.Config, own *shard.Registry, copies *replica.Keeper) *Sites {
 	s := &Sites{config: config, own: Site{Shards: own, Copies: copies}, pace: rate.NewLimiter(rate.Limit(config.SweepRate), fillPage)}
+	s.metrics = newMetrics(s)
 	s.gather()
 	return s
 }
@@ -73,6 +75,11 @@ func (s *Sites) gather() map[string]*Other {
 		}
 	}
 	s.others.Store(&now)
+	for name := range known {
+		if now[name] == nil {
+			s.metrics.forget(name)
+		}
+	}
 	guests := make([]*shard.Registry, 0, len(now))
 	for _, other := range now {
 		guests = append(guests, other.Shards)

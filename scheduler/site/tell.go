@@ -39,18 +39,21 @@ type outcomes struct {
 // Told hands on outcomes of callbacks at the timers' home, for the other sites. Told does not wait.
 func (s *Sites) Told(all []Outcome) {
 	for _, o := range s.all() {
-		o.outcomes.put(all)
+		add(s.metrics.dropped, o.Name, o.outcomes.put(all))
 	}
 }
 
-func (q *outcomes) put(all []Outcome) {
+// put returns how many outcomes found no place.
+func (q *outcomes) put(all []Outcome) (dropped int) {
 	q.mu.Lock()
-	q.waiting = append(q.waiting, all[:min(len(all), max(maxOutcomes-len(q.waiting), 0))]...)
+	fit := min(len(all), max(maxOutcomes-len(q.waiting), 0))
+	q.waiting = append(q.waiting, all[:fit]...)
 	q.mu.Unlock()
 	select {
 	case q.ready <- struct{}{}:
 	default:
 	}
+	return len(all) - fit
 }
 
 func (q *outcomes) take(ctx context.Context) (batch []Outcome) {
@@ -79,9 +82,11 @@ func (o *Other) tellOutcomes(ctx context.Context) {
 		if len(batch) == 0 {
 			return
 		}
-		if o.reached() {
-			o.tell(ctx, batch)
+		if !o.reached() {
+			add(o.s.metrics.dropped, o.Name, len(batch))
+			continue
 		}
+		o.tell(ctx, batch)
 	}
 }
 

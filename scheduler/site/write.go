@@ -110,13 +110,13 @@ func (s *Sites) writeOnce(ctx context.Context, others map[string]*Other, wishes 
 		select {
 		case t := <-heard:
 			delete(untold, t.site)
-			takeAnswers(of, t.site, taken, t.answers)
+			s.takeAnswers(of, t.site, taken, t.answers)
 		case <-patience.C:
 			waits = false
 		}
 	}
 	for name := range untold {
-		takeAnswers(of, name, taken, nil)
+		s.takeAnswers(of, name, taken, nil)
 	}
 	s.mark(ctx, of)
 	if len(untold) > 0 {
@@ -170,7 +170,7 @@ func (s *Sites) confirm(ctx context.Context, wishes []replica.Wish, t *told) {
 }
 
 // takeAnswers takes in the answers of another site; nil for no answer in time.
-func takeAnswers(all []*written, site string, wishes []replica.Wish, answers []replica.Answer) {
+func (s *Sites) takeAnswers(all []*written, site string, wishes []replica.Wish, answers []replica.Answer) {
 	for i, a := range all {
 		if answers != nil {
 			there := &answers[i]
@@ -195,6 +195,9 @@ func (s *Sites) mark(ctx context.Context, all []*written) {
 	for i, a := range all {
 		if a.newer || len(a.untold) == 0 {
 			continue
+		}
+		for _, site := range a.untold {
+			add(s.metrics.unconfirmed, site, 1)
 		}
 		id := a.Receipt.ID
 		for _, p := range s.own.Shards.Homes(timer.ID{Key: id.Key, RF: max(id.RF, 1)}) {
