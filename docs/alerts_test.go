@@ -131,7 +131,7 @@ func TestGrafanaDashboard(t *testing.T) {
 			checkExpression(t, metrics, p.Title, strings.ReplaceAll(target.Expr, "$job", "job"))
 		}
 	}
-	if want := []string{"Bridge", "Destinations", "Overview", "Shards"}; !slices.Equal(slices.Sorted(maps.Keys(rows)), want) {
+	if want := []string{"Bridge", "Destinations", "Overview", "Shards", "Sites"}; !slices.Equal(slices.Sorted(maps.Keys(rows)), want) {
 		t.Errorf("rows %v, want %v", rows, want)
 	}
 }
