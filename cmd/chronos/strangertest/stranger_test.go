@@ -1,4 +1,4 @@
-// Package strangertest follows README and docs/tutorial.md as a stranger does: in a clean clone, with the commands, ports
+// Package strangertest follows README, docs/tutorial.md and docs/sites.md as a stranger does: in a clean clone, with the commands, ports
 // and programs of the pages.
 package strangertest
 
@@ -28,7 +28,7 @@ const (
 // TestStranger starts a node by README, gets a callback, and opens the dashboard. Then the test starts the cluster of
 // docs/tutorial.md, stops a Redis, gets an alert, does as the runbook says, and takes the Redis out.
 func TestStranger(t *testing.T) {
-	s := newStranger(t)
+	s := newStranger(t, "7253", "7254", "7263", "7264", "9000", "9090", "6401", "6402", "6403")
 	s.readme()
 	s.tutorial()
 }

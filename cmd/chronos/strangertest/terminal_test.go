@@ -27,9 +27,10 @@ type stranger struct {
 	cleanUp pages.Block // what ends the Redis instances; they are no children of a terminal
 }
 
-func newStranger(t *testing.T) *stranger {
+// newStranger makes a stranger, who needs the ports.
+func newStranger(t *testing.T, ports ...string) *stranger {
 	t.Helper()
-	for _, port := range []string{"7253", "7254", "7263", "7264", "9000", "9090", "6401", "6402", "6403"} {
+	for _, port := range ports {
 		l, err := net.Listen("tcp", "127.0.0.1:"+port) //nolint:noctx // closed at once
 		if err != nil {
 			t.Fatalf("the pages use the port %s, which is in use here: %v", port, err)
