@@ -59,6 +59,45 @@ func TestModelSwitchesAreNamed(t *testing.T) {
 	}
 }
 
+// TestSiteRulesAreTold compares the table of the rules between sites on the protocol's page, and the rules that the sections name,
+// with the switches of the model for sites.
+func TestSiteRulesAreTold(t *testing.T) {
+	t.Parallel()
+	page := read(t, protocol)
+	_, sections, _ := strings.Cut(page, "\n## Rules between sites\n")
+	sections, table, found := strings.Cut(sections, "\n## The shortest way to a violation between sites\n")
+	if !found {
+		t.Fatalf("%s has no sections about sites", protocol)
+	}
+	table, _, _ = strings.Cut(table, "\n## ")
+	switches := switchesOf(t, "../scheduler/verify/sitemodel/rules.go")
+	if len(switches) < 20 {
+		t.Fatalf("the model for sites has the switches %q; want dozens", switches)
+	}
+	rows := map[string]bool{}
+	for _, row := range regexp.MustCompile("(?m)^\\| `(\\w+)`: ").FindAllStringSubmatch(table, -1) {
+		name := "Rules." + row[1]
+		if rows[name] = true; !slices.Contains(switches, name) {
+			t.Errorf("the table has the rule %s, which the model doesn't have", row[1])
+		}
+	}
+	for _, name := range switches {
+		if !rows[name] {
+			t.Errorf("the table lacks the model's %s", name)
+		}
+	}
+	for line := range strings.SplitSeq(sections, "\n- ") {
+		if !strings.HasPrefix(line, "Model:") {
+			continue
+		}
+		for _, name := range inCode(strings.Split(line, "\n\n")[0], `\w+`) {
+			if !slices.Contains(switches, "Rules."+name) {
+				t.Errorf("a rule between sites names %s, which the model doesn't have", name)
+			}
+		}
+	}
+}
+
 // TestNamedCodeExists finds files, constants and fields on the protocol's page that do not exist.
 func TestNamedCodeExists(t *testing.T) {
 	t.Parallel()
@@ -282,7 +321,16 @@ func testNames(t *testing.T) (names []string) {
 // modelSwitches returns the fields of the model's Rules and Variants, as Rules.Ask.
 func modelSwitches(t *testing.T) (names []string) {
 	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), "../scheduler/verify/model/rules.go", nil, 0)
+	if names = switchesOf(t, "../scheduler/verify/model/rules.go"); len(names) < 20 {
+		t.Fatalf("the model has the switches %q; want dozens", names)
+	}
+	return names
+}
+
+// switchesOf returns the fields of the types in a file, as Type.Field.
+func switchesOf(t *testing.T, path string) (names []string) {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -300,9 +348,6 @@ func modelSwitches(t *testing.T) (names []string) {
 		}
 		return false
 	})
-	if len(names) < 20 {
-		t.Fatalf("the model has the switches %q; want dozens", names)
-	}
 	return names
 }
 

@@ -47,7 +47,7 @@ func (c *claim) inTouch() bool {
 }
 
 // marks reports whether the other sites have to hear of the outcome of the claim: nobody compares with them before the
-// timer's home calls back, and the home may not know of a write elsewhere.
+// timer's home calls back, and the home may not know of a write elsewhere (rule "outcomes go to the other sites").
 func (c *claim) marks() bool {
 	sites := c.lane.d.sites
 	if sites.None() || c.settlement.Outcome == store.OutcomeRelease || c.Record.State.Ended || !c.fenced.Counts() {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"chronos/scheduler/store"
 	"chronos/scheduler/timing"
 )
 
@@ -55,5 +56,9 @@ func (c Config) inequalities() []inequality {
 		{timing.AnnouncedFor > timing.BlindFor+timing.CopyPatience, "no page may be swept by the former topology once a change counts"},
 		{timing.DueSoon > timing.CopyPatience, "no timer that was read may be over before the page of the sweep is written"},
 		{timing.DoubtFor > 3*timing.RepairDelay+2*timing.AnswerLimit, "a write and all tries of its repair must be over before a difference is an alarm"},
+		{store.MinSiteDelay > c.Sending(c.Renew), says("callback limit %v: want less than %v, since the copies of the next site come due so much later", c.Limit, store.MinSiteDelay)},
+		{timing.TouchLife > timing.BeatInterval, "a reading of another site's marks must count until the next reading"},
+		{timing.TouchLife < c.Limit, says("callback limit %v: want more than %v, since a callback must begin so long after the marks of other sites were read", c.Limit, timing.TouchLife)},
+		{timing.FillDelay > c.Sending(c.Renew)+timing.CommandLife, says("callback limit %v: want less than %v, since a site that lost all timers is filled by then", c.Limit, timing.FillDelay-timing.CommandLife)},
 	}
 }

@@ -23,7 +23,7 @@ type Place struct {
 func (p Place) Vanished() bool { return !p.Home && p.Shard.Gone() }
 
 // Spacing is how far apart the copies of a timer come due: the copies of this site after a delay, each a skew
-// behind the copy of the rank before.
+// behind the copy of the rank before (rule "one home for each version").
 type Spacing struct {
 	Site time.Duration // 0 at the timer's home site, and without sites
 	Skew time.Duration

@@ -42,7 +42,7 @@ type view struct {
 }
 
 // Ask compares copies with the copies of other sites: a copy that is not at its home with the sites before its own in the
-// timer's order, a copy at its home with all sites. Sites that can't be reached are left out.
+// timer's order, a copy at its home with all sites. Sites that can't be reached are left out (rule "compare with the other sites").
 func (s *Sites) Ask(ctx context.Context, questions []Question) []Verdict {
 	views := s.look(ctx, questions)
 	s.clearAlike(ctx, questions, views)

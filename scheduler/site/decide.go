@@ -16,7 +16,7 @@ import (
 func (s *Sites) Own() *Site { return &s.own }
 
 // Decider is the site that decides about writes on a condition: the home of the newest copy that the own site knows, or
-// that any site knows; without a copy the first site in the timer's order. The error wraps timer.ErrUndecided.
+// that any site knows; without a copy the first site in the timer's order (rule "one site decides"). The error wraps timer.ErrUndecided.
 func (s *Sites) Decider(ctx context.Context, id timer.ID) (*Site, error) {
 	others := s.all()
 	if len(others) == 0 {

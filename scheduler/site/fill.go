@@ -25,7 +25,7 @@ type fill struct {
 const begun = "begun:"
 
 // Hollow reports whether the own site has lost all timers, and no other site has filled the own site yet. Nothing is
-// called back then, and nothing is answered.
+// called back then, and nothing is answered (rule "an emptied site is filled before it answers").
 func (s *Sites) Hollow() bool { return s.fill.hollow.Load() }
 
 // Ready is nil, or says that the own site waits for its timers. The error wraps timer.ErrUnavailable.

@@ -46,7 +46,7 @@ func (s *Sites) Marks() bool {
 }
 
 // tellMarks tells a site the present state of the timers that are marked on a shard of the own site, in the partitions
-// that this node is the first to look after, until ctx ends.
+// that this node is the first to look after, until ctx ends (rule "tell the present state").
 func (o *Other) tellMarks(ctx context.Context, sh *shard.Shard) {
 	defer o.waiting.note(sh, 0, -1)
 	ticker := time.NewTicker(1 + rand.N(markInterval))

@@ -24,7 +24,7 @@ func (s *Sites) Write(ctx context.Context, w replica.Wish) (timer.Receipt, error
 
 // WriteEach carries out wishes together at all sites, and answers every wish separately. The own site becomes the
 // home of the versions. A write waits for other sites for a while (SitePatience); whatever another site has not confirmed by then
-// is marked at the owners of the own site before the answer.
+// is marked at the owners of the own site before the answer (rule "mark before the answer").
 func (s *Sites) WriteEach(ctx context.Context, wishes []replica.Wish) []replica.Answer {
 	others := s.all()
 	if len(others) == 0 {

@@ -1,5 +1,5 @@
-// Package sitemodel explores the rules by which timers survive the loss of a whole site, state by state. The feature is
-// planned and not built. A run has two sites, one timer with one copy in each site, at most two writes of clients, and a
+// Package sitemodel explores the rules by which timers survive the loss of a whole site, state by state
+// (docs/protocol.md, "Rules between sites"). A run has two sites, one timer with one copy in each site, at most two writes of clients, and a
 // budget of faults. The model visits every interleaving. The model shares no code with the scheduler.
 //
 // A [Scenario] names the timer, the writes, the faults and the [Rules]. [Explore] walks all states of the scenario,
@@ -42,5 +42,5 @@
 //	write.go, fault.go     a client's write; faults and the fill
 //	check.go, explore.go   the judge and the walk
 //
-// docs/decisions/model.md has what the model answered.
+// docs/protocol.md has the shortest way to a violation for each rule, and docs/decisions/model.md what the model answered.
 package sitemodel
