@@ -116,7 +116,7 @@ alerts: ## check and test the alert rules, and check the configuration of Promet
 	@$(PROMTOOL) test rules deploy/prometheus/chronos.test.yaml
 
 .PHONY: stranger
-stranger: test-needs ## follow README and docs/tutorial.md in a clean clone of the last commit, on their ports: some 2 minutes
+stranger: test-needs ## follow README, docs/tutorial.md and docs/sites.md in a clean clone of the last commit, on their ports: some 3 minutes
 	go test $(TEST_FLAGS) -count=1 $(STRANGER)
 
 .PHONY: helm
