@@ -11,21 +11,11 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// The gauges are read with a scrape.
-var (
-	reachedDesc = bySite("chronos_site_reached", "1 if this node reaches the other site.")
-	touchDesc   = bySite("chronos_site_in_touch", "1 if this node has read within 1.2 s that nothing older than 0.5 s waits at the other site for its own site.")
-	oldestDesc  = bySite("chronos_site_oldest_mark_seconds", "How long the oldest write or outcome has waited for the other site to be told; 0 if none waits.")
-	hollowDesc  = bySite("chronos_site_hollow", "1 if the node's own site has lost all timers and waits until another site has filled it.")
-)
-
-func bySite(name, help string) *prometheus.Desc {
-	return prometheus.NewDesc(name, help, []string{"site"}, nil)
-}
-
 // metrics count what happens with the other sites. Without sites no metric has a series.
 type metrics struct {
 	s *Sites
+	// The gauges are read with a scrape.
+	reached, inTouch, oldest, hollow *prometheus.Desc
 	// By the name of the other site.
 	unconfirmed, told, dropped, filled, lost *prometheus.CounterVec
 }
@@ -34,8 +24,15 @@ func newMetrics(s *Sites) *metrics {
 	counter := func(name, help string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{"site"})
 	}
+	gauge := func(name, help string) *prometheus.Desc { return prometheus.NewDesc(name, help, []string{"site"}, nil) }
 	return &metrics{
-		s:           s,
+		s: s,
+
+		reached: gauge("chronos_site_reached", "1 if this node reaches the other site."),
+		inTouch: gauge("chronos_site_in_touch", "1 if this node has read within 1.2 s that nothing older than 0.5 s waits at the other site for its own site."),
+		oldest:  gauge("chronos_site_oldest_mark_seconds", "How long the oldest write or outcome has waited for the other site to be told; 0 if none waits."),
+		hollow:  gauge("chronos_site_hollow", "1 if the node's own site has lost all timers and waits until another site has filled it."),
+
 		unconfirmed: counter("chronos_site_unconfirmed_writes_total", "Writes that the site had not confirmed in time, and is told of later."),
 		told:        counter("chronos_site_marks_told_total", "Writes and outcomes that had been noted for the other site, and that the site was told of."),
 		dropped:     counter("chronos_site_outcomes_dropped_total", "Outcomes of callbacks that the other site was not told of, since the site was not reached or too many waited. A copy there compares before its callback."),
@@ -52,7 +49,7 @@ func (s *Sites) Collectors() []prometheus.Collector {
 
 // Describe is prometheus.Collector's.
 func (m *metrics) Describe(to chan<- *prometheus.Desc) {
-	for _, desc := range []*prometheus.Desc{reachedDesc, touchDesc, oldestDesc, hollowDesc} {
+	for _, desc := range []*prometheus.Desc{m.reached, m.inTouch, m.oldest, m.hollow} {
 		to <- desc
 	}
 }
@@ -66,12 +63,12 @@ func (m *metrics) Collect(to chan<- prometheus.Metric) {
 	gauge := func(desc *prometheus.Desc, site string, value float64) {
 		to <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, site)
 	}
-	gauge(hollowDesc, m.s.ownName(), oneIf(m.s.Hollow()))
+	gauge(m.hollow, m.s.ownName(), oneIf(m.s.Hollow()))
 	for name, o := range m.s.all() {
 		_, _, inTouch := o.inTouch(now)
-		gauge(reachedDesc, name, oneIf(o.reached()))
-		gauge(touchDesc, name, oneIf(inTouch))
-		gauge(oldestDesc, name, o.waiting.age(now).Seconds())
+		gauge(m.reached, name, oneIf(o.reached()))
+		gauge(m.inTouch, name, oneIf(inTouch))
+		gauge(m.oldest, name, o.waiting.age(now).Seconds())
 	}
 }
 
