@@ -92,14 +92,6 @@ local function count_record(record, sign)
   end
 end
 
--- Versions are compared as numbers: Lua compares strings by the server's locale, and some locales sort aa after ff.
--- Milliseconds and tag are compared separately: a number holds 53 bits.
-local function compare_versions(a, b)
-  local older = tonumber(string.sub(a, 1, 12), 16) - tonumber(string.sub(b, 1, 12), 16)
-  if older ~= 0 then return older end
-  return tonumber(string.sub(a, 13, 16), 16) - tonumber(string.sub(b, 13, 16), 16)
-end
-
 -- Rule "order of states": negative if a is older than b.
 local function compare(a, b)
   if string.sub(a, 4, 19) ~= string.sub(b, 4, 19) then return compare_versions(string.sub(a, 4, 19), string.sub(b, 4, 19)) end

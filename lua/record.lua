@@ -78,6 +78,14 @@ local function format(c)
   return text
 end
 
+-- Versions are compared as numbers: Lua compares strings by the server's locale, and some locales sort aa after ff.
+-- Milliseconds and tag are compared separately: a number holds 53 bits.
+local function compare_versions(a, b)
+  local older = tonumber(string.sub(a, 1, 12), 16) - tonumber(string.sub(b, 1, 12), 16)
+  if older ~= 0 then return older end
+  return tonumber(string.sub(a, 13, 16), 16) - tonumber(string.sub(b, 13, 16), 16)
+end
+
 -- Joins two lists of shard:rank, and lists no name twice; - stands for an empty list.
 local function union(a, b)
   if a == '-' or a == b then return b end

@@ -96,7 +96,7 @@ type Marking interface {
 	Marked(ctx context.Context, shard, site string, keys []string) ([]bool, error)
 	// OldestMark is the age of the oldest mark on the shard for the site; negative without a mark.
 	OldestMark(ctx context.Context, shard, site string) (time.Duration, error)
-	// Unmark removes marks, if the copy on the shard still is in the state that the site was told.
+	// Unmark removes marks, if the copy on the shard has nothing that the site was not told.
 	Unmark(ctx context.Context, shard string, told []ToldMark) error
 	// ForgetMarks removes all marks on the shard for a site that is no site any more.
 	ForgetMarks(ctx context.Context, shard, site string) error

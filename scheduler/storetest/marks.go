@@ -77,7 +77,7 @@ func (v *view) Unmark(ctx context.Context, name string, told []store.ToldMark) e
 			if e := s.entries[m.Key]; e != nil {
 				is = e.state
 			}
-			if is == m.State {
+			if !m.State.Lacks(is) {
 				delete(s.marks, m.Mark)
 			}
 		}

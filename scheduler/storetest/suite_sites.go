@@ -25,6 +25,7 @@ func siteCases() map[string]func(*rig) {
 		},
 		"a mark keeps its age": checkMarkAge,
 		"a mark ends when the copy is in the state that was told": checkUnmark,
+		"a mark ends when the copy is older than was told":        checkUnmarkOld,
 		"a marked tombstone stays": func(r *rig) {
 			r.grave("k")
 			r.mark(store.Mark{Site: elsewhere, Key: "k", Outcome: true})
@@ -140,6 +141,41 @@ func checkUnmark(r *rig) {
 	r.unmark(r.read("k").Record.State, m)
 	if marks := r.marks("k"); len(marks) != 0 {
 		r.Errorf("%+v are left", marks)
+	}
+}
+
+// checkUnmarkOld: another owner of the timer may have a later state than the shard, and tombstones of a version may tell of
+// different pops.
+func checkUnmarkOld(r *rig) {
+	m := store.Mark{Site: elsewhere, Key: "k"}
+	r.put("k", 2, recurring(far, 3))
+	for _, c := range []struct {
+		told timer.State
+		ends bool
+	}{
+		{timer.State{Version: version(1), Seq: 9, Ended: true}, false},
+		{timer.State{Version: version(2)}, false},
+		{timer.State{Version: version(2), Seq: 2}, true},
+		{timer.State{Version: version(2), Seq: 1, Attempt: 1}, true},
+		{timer.State{Version: version(2), Seq: 1, Rev: version(3)}, true},
+		{timer.State{Version: version(2), Ended: true}, true},
+		{timer.State{Version: version(3), Seq: 1}, true},
+	} {
+		r.mark(m)
+		r.unmark(c.told, m)
+		if left := len(r.marks("k")); (left == 0) != c.ends {
+			r.Errorf("told of %+v: %d marks are left", c.told, left)
+		}
+	}
+	r.put("k", 4, nil)
+	r.mark(m)
+	r.unmark(timer.State{Version: version(4), Seq: 1}, m)
+	if len(r.marks("k")) == 0 {
+		r.Error("the site was not told of the end, and the mark has gone")
+	}
+	r.unmark(timer.State{Version: version(4), Seq: 7, Attempt: 1, Ended: true}, m)
+	if left := r.marks("k"); len(left) > 0 {
+		r.Errorf("%+v are left", left)
 	}
 }
 
