@@ -17,7 +17,7 @@ import (
 
 // fill is what a node knows of whether its own site has its timers.
 type fill struct {
-	hollow atomic.Bool // no shard of the own site has been filled
+	hollow atomic.Bool // no shard of the own site has been filled, or the node does not know yet
 }
 
 // begun is the beginning of the note that a site fills a shard. The rest names the fill: a shard that is emptied meanwhile
@@ -36,35 +36,40 @@ func (s *Sites) Ready() error {
 	return nil
 }
 
-// KeepFilled finds out each second whether the own site has its timers, until ctx ends.
+// KeepFilled finds out each second whether the own site has its timers, until ctx ends. A node that starts counts its site
+// as empty until the first shard answers.
 func (s *Sites) KeepFilled(ctx context.Context) {
-	ticker := time.NewTicker(timing.BeatInterval)
-	defer ticker.Stop()
-	for {
-		s.lookAtFill(ctx)
+	for known := false; ; {
+		known = s.lookAtFill(ctx) || known
+		wait := timing.BeatInterval
+		if !known {
+			wait /= 10
+		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-ticker.C:
+		case <-time.After(wait):
 		}
 	}
 }
 
-func (s *Sites) lookAtFill(ctx context.Context) {
+// lookAtFill reports whether a shard of the own site has answered.
+func (s *Sites) lookAtFill(ctx context.Context) bool {
 	if s.None() {
 		s.fill.hollow.Store(false)
-		return
+		return true
 	}
 	bounded, cancel := s.config.Awake.WithTimeout(ctx, timing.BeatInterval)
 	defer cancel()
 	hollow, err := s.own.hollow(bounded)
 	if err != nil {
-		return // as before
+		return false // as before
 	}
 	if hollow && s.allHollow(bounded) {
 		hollow = s.beginAll(bounded) != nil
 	}
 	s.fill.hollow.Store(hollow)
+	return true
 }
 
 // hollow reports whether no shard of the site that answers has been filled. The error says that no shard has answered.

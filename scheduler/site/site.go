@@ -53,6 +53,7 @@ func New(config *settings.Config, own *shard.Registry, copies *replica.Keeper) *
 	s := &Sites{config: config, own: Site{Shards: own, Copies: copies}, pace: rate.NewLimiter(rate.Limit(config.SweepRate), fillPage)}
 	s.metrics = newMetrics(s)
 	s.gather()
+	s.fill.hollow.Store(!s.None())
 	return s
 }
 
