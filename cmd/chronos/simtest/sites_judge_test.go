@@ -119,7 +119,7 @@ const (
 	// busy is how long the callback of an earlier pop, and a retry, may hold up a pop.
 	busy = 4 * time.Second
 	// overdueAtMost is how late a callback may be after all faults that held it up.
-	overdueAtMost = 20 * time.Second
+	overdueAtMost = 25 * time.Second
 )
 
 // during reports whether a fault for which is true lasted, or had effects, at some time within [from, to].
@@ -209,7 +209,7 @@ func (c *siteCluster) judgePops(fault func(string, ...any), op *siteOperation, l
 	for _, next := range later {
 		until = min(until, next.invoked)
 	}
-	asked, late := op.timer.Pops(), siteLate+4*c.setting.far
+	asked, late := op.timer.Pops(), siteLate+c.setting.timing.poll*5/4+4*c.setting.far
 	for seq := 1; seq <= asked; seq++ {
 		calls := pops[seq]
 		due := op.returned + time.Duration(seq)*op.timer.Interval
