@@ -157,6 +157,9 @@ func TestAnEmptySiteStaysEmpty(t *testing.T) {
 	}
 	wantFilled(t, s, "a", "lon", "nyc", "par")
 	awaitSites(t, s, "lon", "nyc")
+	testkit.Eventually(t, 20*time.Second, "the second shard of nyc counts before nyc has nodes", func() bool {
+		return slices.Equal(s.Guest("nyc").Topology().Active, []string{"c", "e"})
+	})
 }
 
 // TestATopologyWithoutTheSiteIsWarnedAbout: a cluster without sites does not get a site by CHRONOS_SITE alone.

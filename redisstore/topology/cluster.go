@@ -42,7 +42,7 @@ type Options struct {
 	Site   string
 	Others []Site
 	// Guest says that the node is of another site: the node follows the topology, and changes the topology only for an
-	// operator.
+	// operator, and as a substitute for the nodes of a site that has none yet.
 	Guest bool
 	Log   *slog.Logger
 	// Connect makes a shard. Connect does not wait for the shard.

@@ -34,6 +34,7 @@ func (c *Cluster) Follow(ctx context.Context) {
 		}
 		if c.o.Guest {
 			c.look(ctx)
+			c.enactAfter(ctx, 2*c.o.Announced) // unless a node of the site has: a new site has no nodes yet
 			continue
 		}
 		if c.Topology().Epoch == 0 {
@@ -50,11 +51,17 @@ func (c *Cluster) Follow(ctx context.Context) {
 		case c.behind.Load():
 			c.restore(ctx)
 		}
-		if l := c.Topology(); l.Next != nil && c.since(&c.adopted) > c.o.Announced {
-			if _, err := c.change(ctx, func(l *Topology) (Topology, error) { return l.enactAnnounced() }); err != nil {
-				c.o.Log.Debug("the announced topology does not count yet", "err", err)
-			}
-		}
+		c.enactAfter(ctx, c.o.Announced)
+	}
+}
+
+// enactAfter has a topology count that has been announced for so long.
+func (c *Cluster) enactAfter(ctx context.Context, announced time.Duration) {
+	if l := c.Topology(); l.Next == nil || c.since(&c.adopted) <= announced {
+		return
+	}
+	if _, err := c.change(ctx, func(l *Topology) (Topology, error) { return l.enactAnnounced() }); err != nil {
+		c.o.Log.Debug("the announced topology does not count yet", "err", err)
 	}
 }
 
