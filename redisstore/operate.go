@@ -193,7 +193,7 @@ func (s *Store) found(ctx context.Context, known []*Store, other topology.Site, 
 }
 
 // vetFirst refuses the first shard of a new site if the Redis can't be reached, belongs to another cluster, has timers of an
-// earlier site of the same name, or is the Redis of a known shard.
+// earlier site of the same name, or has a known shard.
 func (s *Store) vetFirst(ctx context.Context, t *topology.Topology, known []*Store, force bool) error {
 	sh := s.Placement().Shards[0]
 	held, err := topology.HeldBy(ctx, sh)
@@ -257,7 +257,7 @@ func (s *Store) RemoveSite(ctx context.Context, name string, force bool) error {
 	return err
 }
 
-// vetRemoval refuses to remove a site that can't be reached, that has nodes, or that has told other sites less than all.
+// vetRemoval refuses to remove a site with nodes, a site out of reach, or a site with marks for other sites.
 func (s *Store) vetRemoval(ctx context.Context, t *topology.Topology, name string) error {
 	guest, err := s.reachedGuest(ctx, name)
 	unreached := func(err error) error {

@@ -16,7 +16,7 @@ type Standing struct {
 	Name    string
 	Shards  []string // by name
 	Reached bool
-	// Filled says that all shards that answer have the timers of all other sites.
+	// Filled says whether the answering shards have the timers of all other sites.
 	Filled bool
 	// Behind is since when the own site has changes of timers that the site has not been told of; 0 for no such change.
 	// Behind is unknown if Known is false: a shard of the own site does not answer.
@@ -68,7 +68,7 @@ func (s *Sites) untold(ctx context.Context, name string) (behind time.Duration, 
 	return behind, known
 }
 
-// filled reports whether the shards of the site that answer have the timers of all other sites.
+// filled reports whether the answering shards of the site have the timers of all other sites.
 func (site *Site) filled(ctx context.Context, name string, all []string) bool {
 	answered := false
 	for _, sh := range site.Shards.All() {
@@ -95,7 +95,7 @@ func (site *Site) notes(ctx context.Context, sh *shard.Shard) ([]string, error) 
 	return site.Shards.Store.Filled(ctx, sh.Name)
 }
 
-// HasTimers is a site that this node reaches and that has timers to fill the own site with; "" for no such site.
+// HasTimers is a reached site with timers to fill the own site; "" if there is none.
 func (s *Sites) HasTimers(ctx context.Context) string {
 	for name, other := range s.all() {
 		if !other.reached() {
