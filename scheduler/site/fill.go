@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -202,13 +203,9 @@ func (o *Other) fillShards(ctx context.Context, names []string) bool {
 	}
 	began := time.Now()
 	o.s.config.Log.Info("a site has lost timers, and is filled", "site", o.Name, "shards", names)
-	for _, sh := range o.s.own.Shards.All() {
-		for p := range store.Partitions {
-			if !o.tellPartition(ctx, sh, p, true) {
-				o.s.config.Log.Warn("the fill of a site has to begin again", "site", o.Name)
-				return false
-			}
-		}
+	if !o.tellAll(ctx) {
+		o.s.config.Log.Warn("the fill of a site has to begin again", "site", o.Name)
+		return false
 	}
 	for _, name := range names {
 		if from, err := o.Shards.Store.Filled(ctx, name); err != nil || !slices.Contains(from, note) {
@@ -227,6 +224,37 @@ const (
 	fillPage = 100
 	fillScan = 500
 )
+
+// fillLoops is how many partitions are told at the same time: the sites may be far apart.
+const fillLoops = 8
+
+// tellAll tells a site of all timers of the own site. The result is false if a timer could not be told.
+func (o *Other) tellAll(ctx context.Context) bool {
+	type part struct {
+		shard     *shard.Shard
+		partition int
+	}
+	parts := make(chan part, len(o.s.own.Shards.All())*store.Partitions)
+	for _, sh := range o.s.own.Shards.All() {
+		for p := range store.Partitions {
+			parts <- part{sh, p}
+		}
+	}
+	close(parts)
+	var untold atomic.Bool
+	var loops sync.WaitGroup
+	for range fillLoops {
+		loops.Go(func() {
+			for p := range parts {
+				if untold.Load() || !o.tellPartition(ctx, p.shard, p.partition, true) {
+					untold.Store(true)
+				}
+			}
+		})
+	}
+	loops.Wait()
+	return !untold.Load()
+}
 
 // tellPartition tells a site of all timers in a partition of a shard of the own site. The result is false if a timer could not
 // be told. With a fill, timers that are about to be called back are told as well.

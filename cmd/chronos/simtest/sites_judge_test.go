@@ -116,6 +116,10 @@ const (
 	// toldAfter is how long after the end of a split an old version may still come: 2 s for a callback that may have begun, and
 	// the time until the sites hear each other.
 	toldAfter = 8 * time.Second
+	// filling is how long after the end of a loss the site may lack timers.
+	filling = 12 * time.Second
+	// clocksApart is how far apart the clocks of two sites may be.
+	clocksApart = 30 * time.Second
 	// busy is how long the callback of an earlier pop, and a retry, may hold up a pop.
 	busy = 4 * time.Second
 	// overdueAtMost is how late a callback may be after all faults that held it up.
@@ -167,7 +171,7 @@ func (c *siteCluster) judgeSites() (wrong []string) {
 	for _, ops := range byKey {
 		for i, op := range ops {
 			if op.kind != remove {
-				c.judgePops(fault, op, ops[i+1:], pops[op])
+				c.judgePops(fault, op, ops, ops[i+1:], pops[op])
 			}
 		}
 	}
@@ -175,10 +179,16 @@ func (c *siteCluster) judgeSites() (wrong []string) {
 	return wrong
 }
 
+// unordered reports whether the clocks of two sites, which did not hear each other, decide which of two writes is the later.
+func unordered(a, b *siteOperation) bool {
+	apart := max(a.invoked-b.invoked, b.invoked-a.invoked)
+	return a != b && a.site != b.site && !a.everywhere() && !b.everywhere() && apart < clocksApart
+}
+
 // judgeOld judges a callback that comes after a later write was acknowledged.
 func (c *siteCluster) judgeOld(fault func(string, ...any), op *siteOperation, ops []*siteOperation, call *siteCall) {
 	for _, later := range ops {
-		if later.invoked <= op.invoked || later.outcome != acknowledged || call.arrived <= later.returned {
+		if later.invoked <= op.invoked || unordered(op, later) || later.outcome != acknowledged || call.arrived <= later.returned {
 			continue
 		}
 		until := later.returned
@@ -204,7 +214,7 @@ func (c *siteCluster) judgeOld(fault func(string, ...any), op *siteOperation, op
 }
 
 // judgePops judges the pops of a write, up to the next write.
-func (c *siteCluster) judgePops(fault func(string, ...any), op *siteOperation, later []*siteOperation, pops map[int][]*siteCall) {
+func (c *siteCluster) judgePops(fault func(string, ...any), op *siteOperation, all, later []*siteOperation, pops map[int][]*siteCall) {
 	until := time.Duration(1<<62 - 1)
 	for _, next := range later {
 		until = min(until, next.invoked)
@@ -223,10 +233,11 @@ func (c *siteCluster) judgePops(fault func(string, ...any), op *siteOperation, l
 		}
 		hurt := c.setting.during(op.invoked, came, anySiteFault)
 		switch {
-		case op.outcome != acknowledged:
+		case op.outcome != acknowledged, slices.ContainsFunc(all, func(other *siteOperation) bool { return unordered(op, other) }):
 		case len(calls) == 0 && until < due+overdueAtMost:
 		case len(calls) == 0 && hurt && seq < asked: // a later pop may have come instead
 		case len(calls) == 0 && !op.everywhere() && c.setting.during(op.invoked, came, func(f *siteFault) bool { return f.kind.loses() || f.kind == oneWiped }):
+		case len(calls) == 0 && c.bothLost(op.invoked, came):
 		case len(calls) == 0:
 			fault("pop %d, due by %v, is lost: %s", seq, due, op)
 		case calls[0].arrived > due+late && !hurt && until > calls[0].arrived:
@@ -237,6 +248,17 @@ func (c *siteCluster) judgePops(fault func(string, ...any), op *siteOperation, l
 			fault("%s: %v late: %s", calls[0], calls[0].arrived-due, op)
 		}
 	}
+}
+
+// bothLost reports whether one site lost data while the other site, which had lost data, was not filled yet.
+func (c *siteCluster) bothLost(from, to time.Duration) bool {
+	return slices.ContainsFunc(c.setting.faults, func(a siteFault) bool {
+		loses := func(f *siteFault) bool { return f.kind.loses() || f.kind == oneWiped }
+		return loses(&a) && a.at <= to &&
+			slices.ContainsFunc(c.setting.faults, func(b siteFault) bool {
+				return loses(&b) && b.site != a.site && b.at >= a.at && b.at < a.ends()+filling && b.ends() >= from
+			})
+	})
 }
 
 // healed is the end of the faults that were under way at an instant.
@@ -289,7 +311,7 @@ func (c *siteCluster) judgeEnd(fault func(string, ...any), byKey map[string][]*s
 	for key, ops := range byKey {
 		last := ops[len(ops)-1]
 		if last.outcome == acknowledged && last.kind != remove && last.timer.Interval > time.Hour && len(c.log.copies[0][key])+len(c.log.copies[1][key]) == 0 &&
-			(last.everywhere() || !c.setting.during(last.invoked, c.now(), func(f *siteFault) bool { return f.kind.loses() })) {
+			!c.bothLost(last.invoked, c.now()) && (last.everywhere() || !c.setting.during(last.invoked, c.now(), func(f *siteFault) bool { return f.kind.loses() })) {
 			fault("no copy of %s: %s", key, last)
 		}
 	}
