@@ -200,8 +200,8 @@ func (o *Other) backward(r *store.Record) []store.ToldMark {
 	}
 }
 
-// clear ends marks at another site for the own site, where the copy there is in a state that the own site has (rule "tell the$
-// ends marks"). Without marks there, clear asks nobody.
+// clear ends marks at another site for the own site, where the copy there is in a state that the own site has (rule "tell the
+// present state"). Without marks there, clear asks nobody.
 func (o *Other) clear(ctx context.Context, alike []store.ToldMark) {
 	if len(alike) == 0 || !o.touch.anyMark() {
 		return
