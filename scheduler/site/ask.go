@@ -169,8 +169,12 @@ func (s *Sites) yield(q *Question, v *view, home bool) time.Duration {
 	return max(s.own.Shards.Spacing(q.Record).Skew, q.Overdue)
 }
 
-// works reports whether a node of the site has announced itself lately.
+// works reports whether a node of the site has announced itself lately, and calls back: while a site that has lost its
+// timers is filled, the nodes of that site call nothing.
 func (o *Other) works() bool {
+	if o.empty.Load() {
+		return false
+	}
 	for _, sh := range o.Shards.All() {
 		if sh.Worked() {
 			return true

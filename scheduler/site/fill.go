@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"chronos/scheduler/awake"
 	"chronos/scheduler/replica"
 	"chronos/scheduler/shard"
 	"chronos/scheduler/store"
@@ -167,6 +168,17 @@ func (o *Other) fillAgain(ctx context.Context) {
 		if len(names) > 0 && o.fillShards(ctx, names) {
 			clear(lacking)
 		}
+	}
+}
+
+// watchFill finds out each second whether the site has its timers, until ctx ends.
+func (o *Other) watchFill(ctx context.Context) {
+	for awake.Sleep(ctx, timing.BeatInterval) {
+		bounded, cancel := o.s.config.Awake.WithTimeout(ctx, timing.BeatInterval)
+		if hollow, err := o.hollow(bounded); err == nil {
+			o.empty.Store(hollow)
+		}
+		cancel()
 	}
 }
 

@@ -45,6 +45,7 @@ type Other struct {
 	s        *Sites
 	touch    touch
 	waiting  waiting
+	empty    atomic.Bool // the site has lost its timers, and is not filled yet
 	outcomes outcomes
 }
 
@@ -150,6 +151,7 @@ func (o *Other) run(ctx context.Context) {
 	defer all.Wait()
 	all.Go(func() { o.Copies.Repair(ctx) })
 	all.Go(func() { o.tellOutcomes(ctx) })
+	all.Go(func() { o.watchFill(ctx) })
 	all.Go(func() { o.fillAgain(ctx) })
 	o.eachShard(ctx, o.Shards, func(ctx context.Context, sh *shard.Shard) {
 		var both sync.WaitGroup
