@@ -42,6 +42,7 @@ type nodeLog struct {
 type shardProcess struct {
 	*testkit.Redis
 	name string
+	site string // "" without sites
 }
 
 // member is a node with all its successors.
@@ -51,8 +52,10 @@ type member struct {
 	process  int     // number of processes so far
 	serving  bool    // gets requests
 	build    string  // of the next process
-	links    []*link // to the shards, if any
+	links    []*link // to the shards, if any; with sites, to the shards of the other sites
 	shardURL string  // of all shards
+	site     string  // "" without sites
+	env      []string
 }
 
 // newCluster starts shards and nodes. If the scenario is proxied, every node speaks to every
@@ -60,6 +63,10 @@ type member struct {
 func newCluster(t *testing.T, j *journal, scenario *scenario) *cluster {
 	t.Helper()
 	c := &cluster{t: t, journal: j}
+	if len(scenario.sites) > 0 {
+		c.startSites(scenario)
+		return c
+	}
 	for _, name := range scenario.shardNames() {
 		s := &shardProcess{name: name, Redis: testkit.NewRedis(t)}
 		c.shards = append(c.shards, s)
@@ -103,11 +110,11 @@ func (c *cluster) startShard(s *shardProcess) {
 
 func (c *cluster) startNode(m *member) {
 	c.t.Helper()
-	n := startBuild(c.t, m.build, m.shardURL)
+	n := startBuild(c.t, m.build, m.shardURL, m.env...)
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	m.nodeProcess, m.serving = n, true
 	m.process++
-	c.mu.Unlock()
 	c.logs = append(c.logs, nodeLog{m.name + "-" + strconv.Itoa(m.process), n.Log})
 }
 

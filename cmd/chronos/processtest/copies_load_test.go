@@ -25,6 +25,7 @@ type mix struct {
 	recurring, deletes, replaces float64
 	gets                         float64
 	members                      float64       // shares of timers of the second format, while load.members is set
+	waiting                      float64       // share of timers that are due long after the run
 	longest                      time.Duration // interval of a one-shot timer
 	longestRecurring             time.Duration // interval of a recurring timer
 }
@@ -33,6 +34,7 @@ const (
 	shortest          = 500 * time.Millisecond
 	shortestRecurring = 2 * time.Second
 	recurringPops     = 3
+	waitingFor        = time.Hour
 	// ownKeys is the share of timers with a key that the client chooses. A PUT goes to its
 	// owners in any state of their Redis, but the keys of a POST avoid an unhealthy Redis.
 	ownKeys = 0.5
@@ -108,6 +110,9 @@ func (l *load) timer(ctx context.Context, r *rand.Rand) {
 	if asked.Pops > 1 {
 		span *= 2
 	}
+	if waits(asked) {
+		span = l.mix.longest
+	}
 	if !awake.Sleep(ctx, time.Duration(r.Float64()*1.02*float64(span))) {
 		return
 	}
@@ -139,6 +144,10 @@ func (l *load) draw(r *rand.Rand) *history.Asked {
 		n += webhooktest.PutSuffix
 	}
 	asked := &history.Asked{URL: l.receiver + "/" + n, BodyHash: history.HashOf("body of " + n), Pops: 1}
+	if l.mix.waiting > 0 && r.Float64() < l.mix.waiting {
+		asked.IntervalMs = waitingFor.Milliseconds()
+		return asked
+	}
 	from, to := shortest, l.mix.longest
 	if r.Float64() < l.mix.recurring {
 		from, to, asked.Pops = shortestRecurring, l.mix.longestRecurring, recurringPops
@@ -149,6 +158,9 @@ func (l *load) draw(r *rand.Rand) *history.Asked {
 	}
 	return asked
 }
+
+// waits reports whether a timer is due long after the run.
+func waits(asked *history.Asked) bool { return asked.IntervalMs >= waitingFor.Milliseconds() }
 
 func bodyOf(asked *history.Asked) string {
 	n := asked.URL[strings.LastIndex(asked.URL, "/")+1:]
@@ -182,7 +194,7 @@ func (l *load) send(kind history.Kind, id string, asked *history.Asked, r *rand.
 	if got, err := testkit.Ask(l.http, method, url, body); err == nil {
 		l.answer(&o, got)
 	}
-	if asked != nil {
+	if asked != nil && !waits(asked) {
 		due := max(o.ReturnNs, l.journal.now()) + asked.IntervalMs*int64(asked.Pops)*int64(time.Millisecond)
 		for last := l.lastDue.Load(); due > last && !l.lastDue.CompareAndSwap(last, due); last = l.lastDue.Load() {
 		}
@@ -238,6 +250,13 @@ func readAnswer(o *history.Operation, header http.Header, raw []byte) error {
 	o.Answer = &history.Answer{ID: said.ID, Key: said.Key, Copies: said.Copies, InFlight: header.Get("X-Chronos-In-Flight") == "true"}
 	if !said.Due.IsZero() {
 		o.Answer.DueMs = said.Due.UnixMilli()
+	}
+	if n := header.Get("X-Chronos-Sites"); n != "" {
+		told, all := 0, 0
+		if _, err := fmt.Sscanf(n, "%d/%d", &told, &all); err != nil {
+			return fmt.Errorf("sites %q: %w", n, err)
+		}
+		o.Answer.Untold = all - told
 	}
 	if n := header.Get("X-Chronos-Unreached"); n != "" {
 		var err error

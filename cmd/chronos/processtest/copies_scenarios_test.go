@@ -15,7 +15,9 @@ type scenario struct {
 	nodes    int           // 0 for two nodes
 	shards   int           // 0 for all shardNames
 	proxied  bool          // nodes speak to shards through links
+	sites    []string      // each has so many nodes and shards; nodes speak to other sites through links
 	busy     bool          // by design: a busy machine is no fault
+	env      []string      // of the nodes, with sites
 	before   string        // the build of the nodes at first; "" for the build under test
 	callback time.Duration // how long the receiver takes to answer
 	callers  bool          // look for the node that makes a callback
@@ -26,7 +28,19 @@ type scenario struct {
 	after    func(*rig, *history.History, *history.Report)
 }
 
-func (s *scenario) shardNames() []string { return shardNames[:cmp.Or(s.shards, len(shardNames))] }
+func (s *scenario) shardNames() (names []string) {
+	names = shardNames[:cmp.Or(s.shards, len(shardNames))]
+	if len(s.sites) == 0 {
+		return names
+	}
+	var all []string
+	for _, site := range s.sites {
+		for _, name := range names {
+			all = append(all, site+"-"+name)
+		}
+	}
+	return all
+}
 
 // recover waits between two faults until the first fault no longer shows. Until then, a shard
 // that is back hears of missed deletes only from the nodes that fire on the shard. The shard

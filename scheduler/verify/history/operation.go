@@ -105,6 +105,8 @@ type Answer struct {
 	Copies    int  `json:"copies,omitempty"`
 	InFlight  bool `json:"in_flight,omitempty"`
 	Unreached int  `json:"unreached,omitempty"`
+	// Untold is the number of sites that don't have all copies of the write, as the answer says.
+	Untold int `json:"untold,omitempty"`
 }
 
 // Read is a timer in the answer to a GET.
