@@ -22,7 +22,8 @@ COPIES    := TestCopies/(shards-|shard-|links-|endpoints-|callbacks-)
 FAULTS    := TestDashboardOfACluster|TestSentinelFailover|TestClusterFailover|TestLooksAmong|TestSlowRedis|TestStarved|TestAMachineThatBecomesBusy|TestHangingDestinations|TestARepeatedCreateIsCalledOnce|TestAFourthShardMovesItsShare|TestContendedWrites|TestAStalledWrite|TestSlowLinks|TestRacedWrites|TestResync|TestStoppedRedis
 UPGRADE   := TestRollingUpgrade
 KAFKA     := TestBridges/(bridges-|rebalances|store-stopped)|TestBrokerAway|TestRefused$$
-CAMPAIGNS := $(COPIES)|$(FAULTS)|$(UPGRADE)|$(KAFKA)
+SITES     := TestSitesUnderLoad
+CAMPAIGNS := $(COPIES)|$(FAULTS)|$(UPGRADE)|$(SITES)|$(KAFKA)
 
 # What takes longest begins first, three packages at a time: one mostly waits beside two that compute.
 MODEL := chronos/scheduler/verify/model chronos/scheduler/verify/sitemodel
@@ -88,6 +89,7 @@ campaigns: test-needs ## run the campaigns of faults on real processes in their 
 	go test $(TEST_FLAGS) -timeout 12m -parallel 3 -run '$(FAULTS)' $(PROCESSES)
 	@# Alone, since the load is twice that of the others.
 	go test $(TEST_FLAGS) -run '$(UPGRADE)' $(PROCESSES)
+	go test $(TEST_FLAGS) -run '$(SITES)' $(PROCESSES)
 	go test $(TEST_FLAGS) -run '$(KAFKA)' $(BRIDGES)
 
 .PHONY: check
