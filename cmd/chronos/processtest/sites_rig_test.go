@@ -184,7 +184,7 @@ func (r *siteRig) marks(before time.Time) (marks []string) {
 			continue // the shard is down
 		}
 		for _, key := range keys {
-			found, err := s.Admin.ZRangeByScore(r.t.Context(), key, &redis.ZRangeBy{Min: "-inf", Max: strconv.FormatInt(before.UnixMilli(), 10)}).Result()
+			found, err := s.Admin.ZRangeArgs(r.t.Context(), redis.ZRangeArgs{Key: key, ByScore: true, Start: "-inf", Stop: before.UnixMilli()}).Result()
 			if err != nil {
 				r.t.Fatal(err)
 			}
