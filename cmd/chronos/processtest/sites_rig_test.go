@@ -199,8 +199,8 @@ func (r *siteRig) marks(before time.Time) (marks []string) {
 // awaitNoMarks waits, under load, until no mark is left of before an instant.
 func (r *siteRig) awaitNoMarks(before time.Time) {
 	r.t.Helper()
-	const within = 10 * time.Second
-	var left []string
+	left := r.marks(before)
+	within := 10*time.Second + time.Duration(len(left))*time.Millisecond
 	if testkit.Await(r.t, within, "the sites have been told of all that they missed", func() bool { left = r.marks(before); return len(left) == 0 }) {
 		r.t.Logf("no mark is left %v after the fault", time.Since(before).Round(100*time.Millisecond))
 		return
