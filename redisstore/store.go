@@ -128,7 +128,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 
 // connector connects to a shard as the options say.
 func (s *Store) connector(o *Options) func(m topology.Member) (topology.Shard, error) {
-	options := shard.Options{Connections: max(o.Connections, 1), Opened: cmp.Or(o.Opened, 1), Awake: s.awake, Log: s.log, Flush: s.flush, Durations: s.metrics.duration}
+	options := shard.Options{Far: o.guest, Connections: max(o.Connections, 1), Opened: cmp.Or(o.Opened, 1), Awake: s.awake, Log: s.log, Flush: s.flush, Durations: s.metrics.duration}
 	return func(m topology.Member) (topology.Shard, error) {
 		config := endpoint.Config{Name: m.Name, URL: m.URL, Dial: o.Dial}
 		if at := slices.IndexFunc(o.Shards, func(c endpoint.Config) bool { return c.Name == m.Name }); at >= 0 {

@@ -42,13 +42,16 @@ const (
 	// for its own.
 	moreFlushers  = 14
 	flushPatience = 10 * time.Millisecond
+	// A shard of another site answers late always: flushes follow one another quickly, as many as answers are awaited.
+	farFlushers = 62
+	farPatience = time.Millisecond
 )
 
-// newBatcher starts a batcher; drain ends the batcher. A flush longer than late lets additional flushes go out.
-func newBatcher(flush func([]*Item), late time.Duration) *batcher {
+// newBatcher starts a batcher; drain ends the batcher. A flush longer than late lets additional flushes go out, more at most.
+func newBatcher(flush func([]*Item), late time.Duration, more int) *batcher {
 	b := &batcher{
 		jobs: make(chan Job, maxQueuedJobs), ended: make(chan struct{}), flush: flush, late: late,
-		turns: make(chan struct{}, flushers), more: make(chan struct{}, moreFlushers),
+		turns: make(chan struct{}, flushers), more: make(chan struct{}, more),
 	}
 	b.done.Go(b.run)
 	return b
@@ -123,7 +126,7 @@ func (b *batcher) turn() (turns chan struct{}) {
 	}
 	// The turns spread over the time that an answer takes. Taken all at once, the turns would all be busy for as
 	// long.
-	alarm := time.NewTimer(max(b.late, time.Duration(b.took.Load())/(flushers+moreFlushers)))
+	alarm := time.NewTimer(max(b.late, time.Duration(b.took.Load())/time.Duration(flushers+cap(b.more))))
 	defer alarm.Stop()
 	select {
 	case b.turns <- struct{}{}:

@@ -36,7 +36,7 @@ func newBench() *bench {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		b.flushed = append(b.flushed, all...)
-	}, time.Hour)
+	}, time.Hour, moreFlushers)
 	return b
 }
 
@@ -266,7 +266,7 @@ func TestNoneIsLost(t *testing.T) {
 		for _, it := range items {
 			count[it.Partition]++
 		}
-	}, flushPatience)
+	}, flushPatience, moreFlushers)
 	var all sync.WaitGroup
 	for w := range writers {
 		all.Go(func() {
@@ -300,7 +300,7 @@ func TestLateFlushesHoldUpNoOthers(t *testing.T) {
 		b := newBatcher(func([]*Item) {
 			begun <- struct{}{}
 			<-goOn
-		}, flushPatience)
+		}, flushPatience, moreFlushers)
 		var writers sync.WaitGroup
 		for n := range flushers + moreFlushers + 5 {
 			writers.Go(func() {

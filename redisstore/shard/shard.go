@@ -38,9 +38,11 @@ type Options struct {
 	// Connections is by what factor a shard may exceed these pool sizes, and Opened by what factor connections are
 	// opened ahead.
 	Connections, Opened int
-	Awake               *awake.Clock
-	Log                 *slog.Logger
-	Flush               func(*Shard, []*Item) // sends the items that Submit has gathered
+	// Far says that the shard is another site's.
+	Far   bool
+	Awake *awake.Clock
+	Log   *slog.Logger
+	Flush func(*Shard, []*Item) // sends the items that Submit has gathered
 	// Durations takes how long a round trip took, by the labels shard and script; nil for nobody.
 	Durations prometheus.ObserverVec
 }
@@ -95,10 +97,14 @@ func New(config endpoint.Config, o Options) (*Shard, error) {
 	}
 	s := &Shard{Clock: newClock(), Log: o.Log.With("shard", config.Name), name: config.Name, url: config.URL, options: o, scripts: loadScripts()}
 	s.durations = s.durationsOf(o.Durations)
-	for _, pool := range s.pooled() {
-		*pool.client = connect(o.Connections*pool.share, s.meet, o.Awake)
+	connections, patience, more := o.Connections, flushPatience, moreFlushers
+	if o.Far { // a connection for each flush
+		connections, patience, more = connections*(farFlushers+flushers)/frontPool, farPatience, farFlushers
 	}
-	s.batcher = newBatcher(func(items []*Item) { o.Flush(s, items) }, flushPatience)
+	for _, pool := range s.pooled() {
+		*pool.client = connect(connections*pool.share, s.meet, o.Awake)
+	}
+	s.batcher = newBatcher(func(items []*Item) { o.Flush(s, items) }, patience, more)
 	return s, nil
 }
 
