@@ -71,11 +71,6 @@ const (
 // loses reports whether a fault of the kind loses data of a whole site.
 func (k siteKind) loses() bool { return k == siteWiped || k == siteLost }
 
-// splits reports whether the sites don't hear each other, or only late.
-func (k siteKind) splits() bool {
-	return k == sitesCut || k == sitesHole || k == farCut || k == farSlow || k == siteDead || k == siteLost || k == nodesStand
-}
-
 func drawSites(seed uint64, load time.Duration) siteSetting {
 	r := rand.New(rand.NewPCG(seed, 77))
 	s := siteSetting{

@@ -199,7 +199,7 @@ func (c *siteCluster) judgeOld(fault func(string, ...any), op *siteOperation, op
 		default:
 			until += 2*time.Second + 50*time.Millisecond
 			for i := range c.setting.faults {
-				if f := &c.setting.faults[i]; f.at <= later.returned+toldAfter && f.kind.splits() {
+				if f := &c.setting.faults[i]; f.at <= until+toldAfter { // a fault may follow before the site was told
 					until = max(until, f.ends()+toldAfter)
 				}
 			}
