@@ -42,7 +42,7 @@ type siteFault struct {
 	by       time.Duration
 }
 
-func (f siteFault) String() string {
+func (f *siteFault) String() string {
 	return fmt.Sprintf("%8.3fs %-12s %s node %d shard %d for %v by %v", f.at.Seconds(), f.kind, twoSites[f.site], f.node, f.shard, f.last, f.by)
 }
 
@@ -95,6 +95,7 @@ func drawSites(seed uint64, load time.Duration) siteSetting {
 			f.by = between(r, 50*time.Millisecond, 400*time.Millisecond)
 		case clockStep:
 			f.last, f.by = 0, between(r, 0, 20*time.Second)-10*time.Second
+		default:
 		}
 		if f.ends()+settling > load {
 			return s

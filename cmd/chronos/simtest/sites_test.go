@@ -18,8 +18,8 @@ func TestSimSites(t *testing.T) {
 			defer func() {
 				if t.Failed() {
 					t.Logf("repeat with: go test ./cmd/chronos/simtest -run '^TestSimSites$' -count=1 -v -sim.seed=%d -sim.minutes=%g", seed, o.minutes)
-					for _, f := range s.faults {
-						t.Log(f)
+					for i := range s.faults {
+						t.Log(&s.faults[i])
 					}
 				}
 			}()
