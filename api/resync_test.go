@@ -48,13 +48,14 @@ func resynced() resync.Entry {
 			Due: start.Add(time.Second), // of a retry that waits
 		},
 		At:       start.Add(750 * time.Millisecond),
-		Replicas: []string{"a", "d"}, Former: []string{"a", "c"},
+		Replicas: []string{"a", "d"}, Former: []string{"a", "c"}, Sites: []string{"lon", "nyc"},
 	}
 }
 
 func TestResyncAnswers(t *testing.T) {
 	once := resynced()
 	once.Record.Timer = timer.Timer{At: once.Record.Start, ReplicationFactor: 1, Callback: timer.Callback{URI: "http://localhost/"}}
+	once.Sites = nil
 	once.Record.State.Seq, once.At, once.Replicas, once.Former = 1, once.Record.Start, []string{"d"}, []string{"d"}
 	timers := &fakeTimers{page: resync.Page{View: "2f1c86d0a7b9e453", Timers: []resync.Entry{resynced(), once}}}
 	s := New(Config{Timers: timers, Authorizer: anyone{}})
@@ -63,7 +64,7 @@ func TestResyncAnswers(t *testing.T) {
 	const want = `{"timers":[{"TimerID":"tea-2-0000000000008421","OldReplicas":["a","c"],"Timer":{` +
 		`"timing":{"start-time":4219855958,"sequence-number":2,"interval":0.25,"repeat-for":60,"due":"2026-11-21T00:33:39.140Z"},` +
 		`"callback":{"http":{"uri":"http://localhost/<pop>","opaque":"a\"b"}},` +
-		`"reliability":{"cluster-view-id":"2f1c86d0a7b9e453","replicas":["a","d"],"replication-factor":2},` +
+		`"reliability":{"cluster-view-id":"2f1c86d0a7b9e453","replicas":["a","d"],"replication-factor":2,"sites":["lon","nyc"]},` +
 		`"statistics":{"tag-info":[{"type":"CALL","count":3}]}}},` +
 		`{"TimerID":"tea-2-0000000000008421","OldReplicas":["d"],"Timer":{` +
 		`"timing":{"start-time":4219855958,"sequence-number":0,"interval":0,"repeat-for":0,"at":"2026-11-21T00:33:38.390Z","due":"2026-11-21T00:33:38.390Z"},` +

@@ -24,9 +24,12 @@ local function covers(state, key)
   return c.rev == '-' or rev ~= '' and compare_versions(rev, c.rev) >= 0
 end
 
+-- A mark for all that was made again while all were told stays, until all are told once more.
+local function again(mark) return mark == '*' and redis.call('ZREM', untold, '*again') == 1 end
+
 for i = 1, #ARGV, 3 do
   local mark, key, state = ARGV[i], ARGV[i + 1], ARGV[i + 2]
-  if covers(state, key) and redis.call('ZREM', untold, mark) == 1 and redis.call('HINCRBY', marked, key, -1) <= 0 then
+  if covers(state, key) and not again(mark) and redis.call('ZREM', untold, mark) == 1 and redis.call('HINCRBY', marked, key, -1) <= 0 then
     redis.call('HDEL', marked, key)
   end
 end

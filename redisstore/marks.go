@@ -33,8 +33,24 @@ func textOf(m *store.Mark) string {
 	return markWrite + m.Key
 }
 
+// keyOf is under what the marks of a timer are counted.
+func keyOf(m *store.Mark) string {
+	if m.All {
+		return markAll
+	}
+	return m.Key
+}
+
 // filledKey is the hash of the sites from which the shard was filled, to the time in ms, for a deliverer kind.
 func filledKey(lane string) string { return "chronos:{" + lane + "}:filled" }
+
+// groupOf is the group of a mark.
+func groupOf(m *store.Mark) markGroup {
+	if m.All {
+		return markGroup{m.Partition, m.Site}
+	}
+	return markGroup{partitionOf(m.Key), m.Site}
+}
 
 // markGroup is the marks of a partition for a site.
 type markGroup struct {
@@ -63,7 +79,7 @@ func (s *Store) Mark(ctx context.Context, name string, marks []store.Mark) error
 	calls := map[markGroup]*shard.Call{}
 	for i := range marks {
 		m := &marks[i]
-		g := markGroup{partitionOf(m.Key), m.Site}
+		g := groupOf(m)
 		c := calls[g]
 		if c == nil {
 			k := &s.keys[g.partition]
@@ -84,7 +100,7 @@ func (s *Store) Unmark(ctx context.Context, name string, told []store.ToldMark) 
 	calls := map[markGroup]*shard.Call{}
 	for i := range told {
 		m := &told[i]
-		g := markGroup{partitionOf(m.Key), m.Site}
+		g := groupOf(&m.Mark)
 		c := calls[g]
 		if c == nil {
 			k := &s.keys[g.partition]
@@ -95,7 +111,7 @@ func (s *Store) Unmark(ctx context.Context, name string, told []store.ToldMark) 
 		if m.State.Version != 0 {
 			state = record.State(m.State)
 		}
-		c.Args = append(c.Args, textOf(&m.Mark), m.Key, state)
+		c.Args = append(c.Args, textOf(&m.Mark), keyOf(&m.Mark), state)
 	}
 	return s.evalMarks(ctx, sh, calls)
 }
@@ -116,7 +132,7 @@ func (s *Store) Marks(ctx context.Context, name string, partition int, site stri
 		m := store.Mark{Site: site, Age: max(record.Milliseconds(now-int64(z.Score)), 0)}
 		switch key, write := strings.CutPrefix(text, markWrite); {
 		case text == markAll:
-			m.All = true
+			m.All, m.Partition = true, partition
 		case write:
 			m.Key = key
 		case strings.HasPrefix(text, markOutcome):

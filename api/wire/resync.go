@@ -36,6 +36,7 @@ type (
 		ClusterViewID     string   `json:"cluster-view-id"`
 		Replicas          []string `json:"replicas"`
 		ReplicationFactor int      `json:"replication-factor"`
+		Sites             []string `json:"sites,omitempty"`
 	}
 )
 
@@ -58,7 +59,7 @@ func viewResynced(t *resync.Entry, view string) resyncedView {
 			Expires: secondsOf(r.Timer.ExpiresAfter), Due: formatInstant(t.At),
 		},
 		Callback:    viewCallback(&r.Timer),
-		Reliability: resyncReliabilityView{ClusterViewID: view, Replicas: t.Replicas, ReplicationFactor: r.Timer.ReplicationFactor},
+		Reliability: resyncReliabilityView{ClusterViewID: view, Replicas: t.Replicas, ReplicationFactor: r.Timer.ReplicationFactor, Sites: t.Sites},
 		Statistics:  viewTags(r.Timer.Tags),
 	}
 	if !r.Timer.At.IsZero() {

@@ -48,7 +48,7 @@ func sweepBugs() []bug {
 		},
 		{
 			Name: "change-not-announced", What: "A change of the shards counts before all nodes have heard of the change.",
-			Edits: []edit{{"(*Cluster).Follow", "", "c.since(&c.adopted) > c.o.Announced", "c.since(&c.adopted) > 0*c.o.Announced"}},
+			Edits: []edit{{"(*Cluster).Follow", "", "c.enactAfter(ctx, c.o.Announced)", "c.enactAfter(ctx, 0)"}},
 			Hints: []hint{{Package: "redisstore/topology", Run: "TestAChangeIsAnnouncedBeforeItCounts", Own: true}},
 		},
 	}

@@ -114,6 +114,9 @@ func (c *Cluster) weigh(all []stand) {
 		// Most shards are away; the topology of a few shards is better than no topology.
 		best, ofFew = latest(all), true
 	}
+	if best != nil && c.o.Guest && best.Cluster != mine.Cluster {
+		c.sure.Store(false) // the site has begun anew, with an earlier epoch
+	}
 	// A topology that only a few shards held gives way to an agreed topology, even to an earlier topology.
 	instead := best != nil && !c.sure.Load() && !best.same(&mine) && slices.ContainsFunc(all, func(at stand) bool {
 		_, member := best.member(at.shard.Name())

@@ -137,3 +137,35 @@ func TestTheLastShardOfASiteStays(t *testing.T) {
 		t.Errorf("%+v", drained)
 	}
 }
+
+// A guest follows a site that has lost all shards and begun anew: the new topology has an earlier epoch, and other shards.
+func TestAGuestFollowsASiteThatBeginsAnew(t *testing.T) {
+	t.Parallel()
+	l := layOut(t, "a", "b", "c")
+	before := l.topology(7, "before", "a", "b", "c")
+	before.Cluster = "first"
+	for _, name := range []string{"a", "b", "c"} {
+		l.hold(name, before)
+	}
+	guest := l.open("a", "b", "c")
+	guest.o.Guest = true
+	guest.look(t.Context())
+	if is := guest.Topology(); is.Epoch != 7 || guest.Writable() != nil {
+		t.Fatalf("epoch %d, %v; want 7", is.Epoch, guest.Writable())
+	}
+	after := l.topology(1, "after", "a", "b")
+	after.Cluster = "after"
+	for _, name := range []string{"a", "b", "c"} {
+		l.redis[name].Do("FLUSHALL")
+	}
+	l.hold("a", after)
+	guest.look(t.Context())
+	if is := guest.Topology(); is.Epoch != 7 {
+		t.Fatalf("the guest follows the topology of one shard of two, epoch %d", is.Epoch)
+	}
+	l.hold("b", after)
+	guest.look(t.Context())
+	if is := guest.Topology(); is.Epoch != 1 || !slices.Equal(is.Active, []string{"a", "b"}) || guest.Writable() != nil {
+		t.Errorf("epoch %d of %v, %v; want epoch 1 of a and b", is.Epoch, is.Active, guest.Writable())
+	}
+}

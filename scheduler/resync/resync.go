@@ -55,6 +55,7 @@ type Entry struct {
 	// next pop; a timer that waits for a retry, or is leased, may stand later.
 	At               time.Time
 	Replicas, Former []string
+	Sites            []string // by which the timer comes due first, the home first; empty without sites
 }
 
 // Resyncer tells clients which timers a shard has. All methods are safe for concurrent use.
@@ -209,6 +210,9 @@ func (s *Resyncer) resynced(read store.ReadResult) Entry {
 	t := Entry{Replicas: first(s.store.Rank(id.Key)), Former: first(s.store.Formerly(id.Key))}
 	for _, name := range t.Replicas {
 		id.Hint |= s.store.HintOf(name)
+	}
+	if sites := s.store.Sites(); sites.Own != "" {
+		t.Sites = sites.Order(id.Key, read.Record.Site)
 	}
 	t.ReadResult = read
 	return t

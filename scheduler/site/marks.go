@@ -18,7 +18,7 @@ const (
 	// markAgain is how often a site is told again that could not be told of all copies.
 	markAgain = time.Second
 	// markPage is how many marks of a partition are told together.
-	markPage = 20
+	markPage = 50
 )
 
 // MarkOutcomes marks timers on a shard of the own site whose outcomes all other sites have to hear of.

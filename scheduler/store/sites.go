@@ -127,7 +127,8 @@ type Mark struct {
 	Outcome bool
 	Age     time.Duration // in answers
 	// All stands for all timers of the partition: more marks were wanted than a shard keeps.
-	All bool
+	All       bool
+	Partition int // of a mark for all
 }
 
 // ToldMark is a mark of which the site was told.

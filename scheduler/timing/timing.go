@@ -157,7 +157,7 @@ const (
 	TouchLife = 1200 * time.Millisecond
 	// FillDelay is how long after a loss of data a shard is filled from another site: no callback of before starts any
 	// more, and no write of before arrives.
-	FillDelay = 3 * time.Second
+	FillDelay = AnnouncedFor
 )
 
 // Pauses of destinations.
