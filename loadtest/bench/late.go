@@ -94,9 +94,7 @@ func late(rate, slow int) on {
 		}
 		addLateness(&report, add)
 		addTimes(r.Took, func(metric string, value float64) {
-			if metric == "p99_ms" {
-				add("create_p99_ms", value)
-			}
+			add("create_"+metric, value)
 		}, false)
 		return wrongReport(&report)
 	}

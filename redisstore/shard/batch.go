@@ -42,7 +42,8 @@ const (
 	// for its own.
 	moreFlushers  = 14
 	flushPatience = 10 * time.Millisecond
-	// A shard of another site answers late always: flushes follow one another quickly, as many as answers are awaited.
+	// A shard of another site answers late always: the first half of the flushes goes out at once, the rest spreads
+	// over the time of an answer.
 	farFlushers = 62
 	farPatience = time.Millisecond
 )
@@ -123,6 +124,13 @@ func (b *batcher) turn() (turns chan struct{}) {
 	case b.turns <- struct{}{}:
 		return b.turns
 	default:
+	}
+	if b.late == farPatience && len(b.more) < cap(b.more)/2 {
+		select {
+		case b.more <- struct{}{}:
+			return b.more
+		default:
+		}
 	}
 	// The turns spread over the time that an answer takes. Taken all at once, the turns would all be busy for as
 	// long.
