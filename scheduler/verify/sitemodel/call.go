@@ -59,7 +59,7 @@ func (s *state) settle(sc *Scenario, i int8) {
 	case at.Copy.Pop < sc.pops(at.Copy.Version):
 		at.Copy.Pop++
 		at.Copy.Look = s.turn(sc, i, at.Copy)
-	case at.Mark != noMark && sc.Rules.TombstonesWait, s.Now <= s.writtenAt(sc, at.Copy.Version)+youngFor:
+	case at.Mark != noMark && sc.Rules.EndKept, s.Now <= s.writtenAt(sc, at.Copy.Version)+youngFor:
 		at.Copy.Kind = tombstone
 		at.Copy.Look = s.turn(sc, i, at.Copy)
 	default:

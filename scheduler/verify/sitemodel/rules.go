@@ -60,8 +60,10 @@ type Rules struct {
 	ClearExact bool
 	// CompareClears: a comparison after which both sites are alike removes the marks of both.
 	CompareClears bool
-	// TombstonesWait: a marked tombstone stays, and the end of a marked timer leaves a tombstone.
+	// TombstonesWait: a marked tombstone stays.
 	TombstonesWait bool
+	// EndKept: the end of a marked timer leaves a tombstone.
+	EndKept bool
 	// ToldClears: a state that a site tells removes the mark for this site.
 	ToldClears bool
 	// UnsureEndMarked: the home's end of a version leaves a mark, too, if the home has not been in touch since the version
