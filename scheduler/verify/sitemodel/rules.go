@@ -12,6 +12,8 @@ type Rules struct {
 	HomeAlike bool
 	// Delay: a copy outside of the home comes due later.
 	Delay bool
+	// OwnFirst: a write goes to the other site once the own site has the write.
+	OwnFirst bool
 	// MarkFirst: a write that a site has not confirmed leaves a mark before the answer.
 	MarkFirst bool
 	// MarkAges: a mark that is made again keeps its age. The home overlooks young marks.

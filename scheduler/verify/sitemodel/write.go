@@ -81,7 +81,8 @@ func (x *stepper) mergeOwn(k int) {
 func (x *stepper) mergeOther(k int) {
 	op, own := &x.now.Ops[k], x.sc.Writes[k].Site
 	other := 1 - own
-	if op.Merged&(1<<other) != 0 || !x.now.answers(x.sc, own) {
+	waits := x.sc.Rules.OwnFirst && op.Merged&(1<<own) == 0
+	if waits || op.Merged&(1<<other) != 0 || !x.now.answers(x.sc, own) {
 		return
 	}
 	if x.now.Sites[other].Copy.Version > op.Version {
