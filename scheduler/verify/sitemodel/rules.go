@@ -4,11 +4,10 @@ import "reflect"
 
 // Rules are the rules between sites, each with a switch.
 type Rules struct {
-	// HomeKept: a PUT keeps the home of the newest copy in the writer's site. Otherwise the
-	// writer's site becomes the home.
-	HomeKept bool
-	// HomeAlike: all copies of a version name one home. Otherwise the copy in the writer's site names
+	// HomeMoves: a PUT makes the writer's site the home. Otherwise the PUT keeps the home of the newest copy in
 	// the writer's site.
+	HomeMoves bool
+	// HomeAlike: all copies of a version name one home. Otherwise each copy names its own site.
 	HomeAlike bool
 	// Delay: a copy outside of the home comes due later.
 	Delay bool

@@ -20,10 +20,10 @@ type without struct{ rule, scenario string }
 var rows = []without{
 	{"HomeAlike", "oneshot put=1,1,3,4"},
 	{"Delay", "oneshot Faults=cut"},
-	{"MarkFirst", "oneshot put=1,1,3,4"},
+	{"MarkFirst", "oneshot Due=5 put=1,1,1,4"},
 	{"MarkAges", "oneshot Due=5 put=1,1,1,4 put=1,4,4,4"},
 	{"MarkStays", "oneshot Due=5 put=1,1,1,4 put=1,4,4,4"},
-	{"MarkOrRefuse", "oneshot put=1,1,3,4 Faults=mark"},
+	{"MarkOrRefuse", "oneshot Due=5 put=1,1,1,4 Faults=mark"},
 	{"AnyMark", "oneshot Pops=0 put=0,1,1,4 put=1,1,1,9"},
 	{"InTouch", "oneshot Due=5 put=1,1,1,4"},
 	{"LimitFromRead", "oneshot Due=5 put=1,4,4,4 Slow=2"},
@@ -36,18 +36,18 @@ var rows = []without{
 	{"Adopt", "recurring Hold=1 Faults=pause"},
 	{"RemoveOver", "oneshot"},
 	{"RemoveReached", "oneshot Faults=lose Bound=6"},
-	{"RemoveUnmarked", "oneshot put=1,1,3,4"},
+	{"RemoveUnmarked", "oneshot put=1,1,3,4 Rules.HomeMoves=false"},
 	{"RemoveFilled", "oneshot Faults=wipe Rules.FillQuiet=false"},
 	{"FillQuiet", "oneshot Hold=1 put=0,1,3,4 Faults=wipe"},
 	{"FillWaits", "oneshot delete=0,2,3,0 Faults=wipe"},
 	{"FillShards", "oneshot Faults=some"},
-	{"ClearExact", "oneshot put=1,1,1,4 delete=1,1,2,0"},
+	{"ClearExact", "recurring Hold=1 Pops=2 Interval=6 Faults=pause delete=1,6,6,0"},
 	{"CompareClears", "oneshot Pops=0 put=0,1,1,4 put=1,2,2,4 Faults=cut From=1 Heal=4"},
 	{"ToldClears", "oneshot Pops=0 put=0,1,1,4 put=1,2,2,9 Faults=cut From=1 Heal=4"},
 	{"TombstonesWait", "oneshot Due=9 delete=1,1,1,0 Life=3"},
-	{"EndKept", "oneshot Due=9 put=1,1,1,4 Rules.HomeKept=false"},
+	{"EndKept", "oneshot Due=9 put=1,1,1,4"},
 	{"EndKept", "oneshot Faults=pause"},
-	{"UnsureEndMarked", "oneshot put=1,1,1,4 Faults=cut"},
+	{"UnsureEndMarked", "oneshot put=1,1,1,4 put=0,2,2,4 Faults=cut"},
 	{"OutcomeMarked", "oneshot Faults=pause"},
 	{"OutcomeOntoLive", "recurring Pops=2 Hold=1 Faults=wipe End=20"},
 	{"Newest", "oneshot put=0,1,3,4 Faults=cut Hold=1"},
@@ -55,9 +55,10 @@ var rows = []without{
 
 // harmless are rules whose absence breaks nothing in the model.
 var harmless = []string{
-	"HomeKept",     // keeps the order of sites for clients; a PUT could as well make the writer's site the home
-	"OwnFirst",     // a write that fails may count or not; without the rule the other site may have the write alone
-	"RemoveFilled", // with FillQuiet; two sites can't fill a site from a site that lacks a write
+	"HomeMoves",      // a PUT needs no read before; the PUT could as well keep the home
+	"OwnFirst",       // a write that fails may count or not; without the rule the other site may have the write alone
+	"RemoveUnmarked", // with HomeMoves; the home of a version has taken the write first
+	"RemoveFilled",   // with FillQuiet; two sites can't fill a site from a site that lacks a write
 }
 
 // TestWithoutRule switches one rule off at a time. A violation must appear that does not appear with the rule on. The

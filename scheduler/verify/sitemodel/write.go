@@ -27,7 +27,7 @@ func (x *stepper) begin(k int) {
 		x.add(w.Site, label, anyTime, func(n *state) Violation {
 			copied := n.Sites[w.Site].Copy
 			home := w.Site
-			if copied.Kind != absent && x.sc.Rules.HomeKept {
+			if copied.Kind != absent && !x.sc.Rules.HomeMoves {
 				home = copied.Home
 			}
 			n.Ops[k] = operation{Phase: begun, Version: version, Home: home, Due: n.Now + w.In}
@@ -46,12 +46,12 @@ func (x *stepper) begin(k int) {
 
 // written is the record of a write at a site.
 func (x *stepper) written(k int, i int8) record {
-	w, op := x.sc.Writes[k], x.now.Ops[k]
+	op := x.now.Ops[k]
 	r := record{Kind: live, Version: op.Version, Pop: 1, Home: op.Home}
-	if w.Kind == Delete {
+	if x.sc.Writes[k].Kind == Delete {
 		r.Kind, r.Pop = tombstone, 0
 	}
-	if !x.sc.Rules.HomeAlike && i == w.Site {
+	if !x.sc.Rules.HomeAlike {
 		r.Home = i
 	}
 	return r
