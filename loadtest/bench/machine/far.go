@@ -9,6 +9,8 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"chronos/scheduler/awake"
 )
 
 // Far is a way to a listener of this machine that takes as long as the way to another site.
@@ -64,8 +66,8 @@ func (f *Far) connect(ctx context.Context, near net.Conn) {
 	broken := context.AfterFunc(ctx, func() { _ = errors.Join(near.Close(), far.Close()) })
 	defer broken()
 	var both sync.WaitGroup
-	both.Go(func() { f.carry(near, far) })
-	both.Go(func() { f.carry(far, near) })
+	both.Go(func() { f.carry(ctx, near, far) })
+	both.Go(func() { f.carry(ctx, far, near) })
 	both.Wait()
 }
 
@@ -76,7 +78,7 @@ type parcel struct {
 }
 
 // carry hands on bytes until either end closes.
-func (f *Far) carry(from, to net.Conn) {
+func (f *Far) carry(ctx context.Context, from, to net.Conn) {
 	const underWay, most = 4096, 64 << 10
 	parcels := make(chan parcel, underWay)
 	var reader sync.WaitGroup
@@ -94,7 +96,7 @@ func (f *Far) carry(from, to net.Conn) {
 		}
 	})
 	for p := range parcels {
-		time.Sleep(time.Until(p.arrives))
+		awake.Sleep(ctx, time.Until(p.arrives))
 		if _, err := to.Write(p.bytes); err != nil {
 			_ = from.Close() // the reader ends
 			for range parcels {
