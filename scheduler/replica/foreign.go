@@ -70,7 +70,7 @@ func (k *Keeper) BringUp(ctx context.Context, all []Foreign) ([]timer.State, []e
 	defer cancel()
 	ids := make([]timer.ID, len(all))
 	for i := range all {
-		ids[i] = timer.ID{Key: all[i].Read.Record.ID.Key, RF: max(all[i].Read.Record.ID.RF, 1)}
+		ids[i] = all[i].Read.Record.ID.WithoutHint()
 	}
 	var writes []store.Write
 	var of []int

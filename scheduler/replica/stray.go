@@ -60,7 +60,7 @@ func (sw *sweep) read(ctx context.Context, keys []string) (all []*stray, clean b
 func (sw *sweep) strayOf(read store.ReadResult) *stray {
 	id := read.Record.ID
 	s := &stray{finding: finding{shard.Place{Shard: sw.shard, Rank: read.Record.Rank}, read}, k: sw.k}
-	for _, p := range sw.k.shards.Homes(timer.ID{Key: id.Key, RF: max(id.RF, 1)}) {
+	for _, p := range sw.k.shards.Homes(id.WithoutHint()) {
 		if p.Shard == sw.shard {
 			s.Place = p
 		} else {

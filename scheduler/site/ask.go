@@ -72,7 +72,7 @@ func (s *Sites) clearAlike(ctx context.Context, questions []Question, views [][]
 func (s *Sites) wholly(ctx context.Context, o *Other, records []*store.Record) (marks []store.ToldMark) {
 	ids := make([]timer.ID, len(records))
 	for i, r := range records {
-		ids[i] = timer.ID{Key: r.ID.Key, RF: max(r.ID.RF, 1)}
+		ids[i] = r.ID.WithoutHint()
 	}
 	for i, seen := range s.own.Copies.See(ctx, ids) {
 		if seen.Alike && seen.Newest.Record.State == records[i].State {
@@ -107,7 +107,7 @@ func (s *Sites) look(ctx context.Context, questions []Question) [][]view {
 		looks.Go(func() {
 			ids := make([]timer.ID, len(indexes))
 			for n, i := range indexes {
-				ids[n] = timer.ID{Key: questions[i].Record.ID.Key, RF: max(questions[i].Record.ID.RF, 1)}
+				ids[n] = questions[i].Record.ID.WithoutHint()
 			}
 			seen := o.Copies.See(bounded, ids)
 			mu.Lock()
@@ -242,7 +242,7 @@ func (s *Sites) isOver(ctx context.Context, q *Question, v *view) bool {
 			return false
 		}
 	}
-	for _, p := range s.own.Shards.Homes(timer.ID{Key: q.Record.ID.Key, RF: max(q.Record.ID.RF, 1)}) {
+	for _, p := range s.own.Shards.Homes(q.Record.ID.WithoutHint()) {
 		if p.Shard.Away() && p.Shard.Name != q.Shard {
 			continue
 		}

@@ -126,7 +126,7 @@ func (s *Sites) spread(ctx context.Context, from *Site, receipt timer.Receipt) (
 	ctx = context.WithoutCancel(ctx)
 	bounded, cancel := s.config.Awake.WithTimeout(ctx, max(s.config.SitePatience, timing.PromptAnswer))
 	defer cancel()
-	id := timer.ID{Key: receipt.ID.Key, RF: max(receipt.ID.RF, 1)}
+	id := receipt.ID.WithoutHint()
 	read := from.Copies.See(bounded, []timer.ID{id})[0].Newest
 	targets := make([]*Site, 0, len(others))
 	if from != &s.own {

@@ -96,7 +96,7 @@ func replaces(after, before timer.State) bool {
 func (o *Other) countLost(ctx context.Context, at *Site, side string, replaced []timer.ID) {
 	keys := map[string][]string{}
 	for _, id := range replaced {
-		for _, p := range at.Shards.Homes(timer.ID{Key: id.Key, RF: max(id.RF, 1)}) {
+		for _, p := range at.Shards.Homes(id.WithoutHint()) {
 			if !p.Shard.Away() {
 				keys[p.Shard.Name] = append(keys[p.Shard.Name], id.Key)
 			}

@@ -96,7 +96,7 @@ func (o *Other) tell(ctx context.Context, batch []Outcome) {
 	writes := map[*shard.Shard][]store.Write{}
 	for i := range batch {
 		id := batch[i].Record.ID
-		for _, p := range o.Shards.Places(timer.ID{Key: id.Key, RF: max(id.RF, 1)}) {
+		for _, p := range o.Shards.Places(id.WithoutHint()) {
 			if !p.Shard.Away() {
 				writes[p.Shard] = append(writes[p.Shard], o.writeOf(&batch[i], p))
 			}

@@ -150,7 +150,7 @@ func (s *Sites) takeLate(wishes []replica.Wish, heard <-chan told, sites int) {
 func (s *Sites) confirm(ctx context.Context, wishes []replica.Wish, t *told) {
 	ids := make([]timer.ID, len(wishes))
 	for i := range wishes {
-		ids[i] = timer.ID{Key: wishes[i].ID.Key, RF: max(wishes[i].ID.RF, 1)}
+		ids[i] = wishes[i].ID.WithoutHint()
 	}
 	ends := map[string][]store.ToldMark{}
 	for i, seen := range s.own.Copies.See(ctx, ids) {
@@ -200,7 +200,7 @@ func (s *Sites) mark(ctx context.Context, all []*written) {
 			add(s.metrics.unconfirmed, site, 1)
 		}
 		id := a.Receipt.ID
-		for _, p := range s.own.Shards.Homes(timer.ID{Key: id.Key, RF: max(id.RF, 1)}) {
+		for _, p := range s.own.Shards.Homes(id.WithoutHint()) {
 			for _, site := range a.untold {
 				marks[p.Shard.Name] = append(marks[p.Shard.Name], store.Mark{Site: site, Key: id.Key})
 			}

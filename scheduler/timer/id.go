@@ -49,6 +49,12 @@ type ID struct {
 	Hint Hint   // where the copies were when the ID was made
 }
 
+// WithoutHint returns the ID for a site or a topology that the hint doesn't describe. An ID without a replication factor
+// has one copy.
+func (id ID) WithoutHint() ID {
+	return ID{Key: id.Key, RF: max(id.RF, 1)}
+}
+
 // NewKey makes a key for a timer whose client chose no key: a UUIDv7 as 32 hexadecimal digits,
 // which sorts by time of creation.
 func NewKey() (string, error) {
