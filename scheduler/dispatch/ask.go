@@ -25,6 +25,7 @@ func (l *lane) ask(ctx context.Context, batch []*claim, patience time.Duration) 
 	now := l.d.config.SinceBoot()
 	for _, c := range batch {
 		if c.began == 0 {
+			c.relocate() // by the places of before a change, each of two copies may take the other for the better copy
 			c.asked, c.other = now, otherCopy{}
 		}
 	}

@@ -128,13 +128,13 @@ func (c *claim) locate() {
 	c.others = others
 }
 
-// relocate locates the copies again if the shards have changed since.
-func (c *claim) relocate() {
+// relocate locates the copies again if the shards have changed since, and reports whether they have.
+func (c *claim) relocate() (moved bool) {
 	if epoch, _ := c.lane.d.store.Epoch(c.lane.shard.Name); epoch == c.located {
-		return
+		return false
 	}
 	c.locate()
-	c.fit()
+	return true
 }
 
 // better reports whether c's own copy leaves a pop to the copy at p (rule "yield to the

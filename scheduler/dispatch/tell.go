@@ -27,7 +27,9 @@ func (l *lane) tell(ctx context.Context, batch []*claim, patience time.Duration)
 			continue
 		}
 		c.told = true
-		c.relocate()
+		if c.relocate() {
+			c.fit()
+		}
 		for _, p := range c.others {
 			switch {
 			case p.Shard.Away():
