@@ -41,45 +41,81 @@ type view struct {
 	replica.Seen
 }
 
+// opinion is what the other sites together say of a copy.
+type opinion struct {
+	newer   *view         // the newest state that the copy lacks; nil if no site has a newer state
+	wait    time.Duration // for an equal copy, or for an answer; 0 for none
+	without []*Other      // sites that do not know the timer
+}
+
 // Ask compares copies with the copies of other sites: a copy that is not at its home with the sites before its own in the
 // timer's order, a copy at its home with all sites. Sites that can't be reached are left out (rule "compare with the other sites").
 func (s *Sites) Ask(ctx context.Context, questions []Question) []Verdict {
-	views := s.look(ctx, questions)
-	s.clearAlike(ctx, questions, views)
 	verdicts := make([]Verdict, len(questions))
-	for i := range questions {
-		verdicts[i] = s.weigh(ctx, &questions[i], views[i])
+	newer, without, alike := map[*Other][]int{}, map[*Other][]int{}, map[*Other][]*store.Record{}
+	all := make([]opinion, len(questions))
+	for i, views := range s.look(ctx, questions) {
+		q, said := &questions[i], &all[i]
+		*said = s.weigh(q, views)
+		for _, v := range views {
+			if v.Newest.Record.State == q.Record.State {
+				alike[v.other] = append(alike[v.other], q.Record)
+			}
+		}
+		switch {
+		case said.newer != nil:
+			newer[said.newer.other] = append(newer[said.newer.other], i)
+		case said.wait > 0:
+			verdicts[i].Wait = said.wait
+		default:
+			for _, o := range said.without {
+				without[o] = append(without[o], i)
+			}
+		}
+	}
+	for o, indexes := range newer {
+		reads := make([]store.ReadResult, len(indexes))
+		for n, i := range indexes {
+			reads[n] = all[i].newer.Newest
+		}
+		for n, adopted := range s.adopt(ctx, o, reads) {
+			if !adopted {
+				verdicts[indexes[n]].Wait = hesitation
+				continue
+			}
+			verdicts[indexes[n]].Adopted = true
+			alike[o] = append(alike[o], &reads[n].Record)
+		}
+	}
+	for o, indexes := range without {
+		asked := make([]*Question, len(indexes))
+		for n, i := range indexes {
+			asked[n] = &questions[i]
+		}
+		for n, over := range s.areOver(ctx, o, asked) {
+			verdicts[indexes[n]].Over = verdicts[indexes[n]].Over || over
+		}
+	}
+	for o, records := range alike {
+		if o.touch.anyMark() {
+			o.clear(ctx, s.wholly(ctx, records))
+		}
 	}
 	return verdicts
 }
 
-// clearAlike ends the marks about copies that two sites have alike.
-func (s *Sites) clearAlike(ctx context.Context, questions []Question, views [][]view) {
-	alike := map[*Other][]*store.Record{}
-	for i := range questions {
-		for _, v := range views[i] {
-			if v.other.touch.anyMark() && v.Newest.Record.State == questions[i].Record.State {
-				alike[v.other] = append(alike[v.other], questions[i].Record)
-			}
-		}
-	}
-	for o, records := range alike {
-		o.clear(ctx, s.wholly(ctx, o, records))
-	}
-}
-
-// wholly are the marks at another site about the copies that all owners of the own site have.
-func (s *Sites) wholly(ctx context.Context, o *Other, records []*store.Record) (marks []store.ToldMark) {
+// wholly are those of the copies that all owners of the own site have.
+func (s *Sites) wholly(ctx context.Context, records []*store.Record) (whole []*store.Record) {
 	ids := make([]timer.ID, len(records))
 	for i, r := range records {
 		ids[i] = r.ID.WithoutHint()
 	}
 	for i, seen := range s.own.Copies.See(ctx, ids) {
 		if seen.Alike && seen.Newest.Record.State == records[i].State {
-			marks = append(marks, o.backward(records[i])...)
+			whole = append(whole, records[i])
 		}
 	}
-	return marks
+	return whole
 }
 
 // look reads the copies of the sites that the questions ask, each site once.
@@ -121,38 +157,28 @@ func (s *Sites) look(ctx context.Context, questions []Question) [][]view {
 	return views
 }
 
-// weigh sums up what the other sites say: a newer state counts most, then a copy that may call back, then that the
-// timer is over.
-func (s *Sites) weigh(ctx context.Context, q *Question, views []view) Verdict {
+// weigh sums up what the other sites say: a newer state counts most, then a copy that may call back.
+func (s *Sites) weigh(q *Question, views []view) (said opinion) {
 	mine := q.Record.State
-	var newer *view
 	for i := range views {
 		v := &views[i]
-		if theirs := v.Newest.Record.State; mine.Lacks(theirs) && (newer == nil || newer.Newest.Record.State.Lacks(theirs)) {
-			newer = v
+		if theirs := v.Newest.Record.State; mine.Lacks(theirs) && (said.newer == nil || said.newer.Newest.Record.State.Lacks(theirs)) {
+			said.newer = v
 		}
 	}
-	if newer != nil {
-		return s.adopt(ctx, newer)
-	}
 	home := s.home(q.Record) == s.ownName()
-	var verdict Verdict
 	for i := range views {
 		v := &views[i]
 		switch theirs := v.Newest.Record.State; {
 		case theirs.Version != 0 && !theirs.Lacks(mine): // the same state
-			verdict.Wait = max(verdict.Wait, s.yield(q, v, home))
+			said.wait = max(said.wait, s.yield(q, v, home))
 		case !v.Whole && q.Overdue < timing.LeftToOthers:
-			verdict.Wait = max(verdict.Wait, hesitation)
-		case theirs.Version != 0 || home || !v.Whole:
-		case s.isOver(ctx, q, v):
-			verdict.Over = true
+			said.wait = max(said.wait, hesitation)
+		case theirs.Version == 0 && !home && v.Whole:
+			said.without = append(said.without, v.other)
 		}
 	}
-	if verdict.Wait > 0 {
-		verdict.Over = false
-	}
-	return verdict
+	return said
 }
 
 // yield is how long a copy waits for an equal copy of another site: a copy at the home for a callback that another site
@@ -183,40 +209,41 @@ func (o *Other) works() bool {
 	return false
 }
 
-// adopt brings the copies of the own site up to a newer copy of another site.
-func (s *Sites) adopt(ctx context.Context, newer *view) Verdict {
-	before, errs := s.own.Copies.BringUp(ctx, []replica.Foreign{s.foreign(&newer.other.Site, &s.own, newer.Newest, false)})
-	if errs[0] != nil {
-		return Verdict{Wait: hesitation}
+// adopt brings the copies of the own site up to newer copies of another site, and reports for each whether all owners have it.
+func (s *Sites) adopt(ctx context.Context, from *Other, newer []store.ReadResult) []bool {
+	all := make([]replica.Foreign, len(newer))
+	for i := range newer {
+		all[i] = s.foreign(&from.Site, &s.own, newer[i], false)
 	}
-	if r := &newer.Newest.Record; replaces(r.State, before[0]) {
-		newer.other.countLost(ctx, &s.own, newer.other.Name, []timer.ID{r.ID})
+	before, errs := s.own.Copies.BringUp(ctx, all)
+	adopted := make([]bool, len(newer))
+	var replaced []timer.ID
+	for i, err := range errs {
+		adopted[i] = err == nil
+		if r := &newer[i].Record; adopted[i] && replaces(r.State, before[i]) {
+			replaced = append(replaced, r.ID)
+		}
 	}
-	newer.other.clear(ctx, s.wholly(ctx, newer.other, []*store.Record{&newer.Newest.Record}))
-	return Verdict{Adopted: true}
+	from.countLost(ctx, &s.own, from.Name, replaced)
+	return adopted
 }
 
-// backward are the marks that another site may have for the own site, about a copy that both sites have alike.
-func (o *Other) backward(r *store.Record) []store.ToldMark {
-	own := o.s.ownName()
-	return []store.ToldMark{
-		{Mark: store.Mark{Site: own, Key: r.ID.Key}, State: r.State}, {Mark: store.Mark{Site: own, Key: r.ID.Key, Outcome: true}, State: r.State},
-	}
-}
-
-// clear ends marks at another site for the own site, where the copy there is in a state that the own site has (rule "tell the
+// clear ends the marks at another site for the own site about copies that all owners of the own site have (rule "tell the
 // present state"). Without marks there, clear asks nobody.
-func (o *Other) clear(ctx context.Context, alike []store.ToldMark) {
-	if len(alike) == 0 || !o.touch.anyMark() {
+func (o *Other) clear(ctx context.Context, whole []*store.Record) {
+	if len(whole) == 0 || !o.touch.anyMark() {
 		return
 	}
 	bounded, cancel := o.s.config.Awake.WithTimeout(ctx, patience)
 	defer cancel()
-	marks := map[*shard.Shard][]store.ToldMark{}
-	for _, m := range alike {
-		for _, p := range o.Shards.Homes(timer.ID{Key: m.Key, RF: timer.MaxReplicationFactor}) {
+	own, marks := o.s.ownName(), map[*shard.Shard][]store.ToldMark{}
+	for _, r := range whole {
+		m := store.Mark{Site: own, Key: r.ID.Key}
+		outcome := m
+		outcome.Outcome = true
+		for _, p := range o.Shards.Homes(r.ID.WithoutHint()) {
 			if !p.Shard.Away() {
-				marks[p.Shard] = append(marks[p.Shard], m)
+				marks[p.Shard] = append(marks[p.Shard], store.ToldMark{Mark: m, State: r.State}, store.ToldMark{Mark: outcome, State: r.State})
 			}
 		}
 	}
@@ -231,25 +258,38 @@ func (o *Other) clear(ctx context.Context, alike []store.ToldMark) {
 	ends.Wait()
 }
 
-// isOver reports whether a timer that another site does not know is over: the owners there have all that the own site
+// areOver reports which timers that another site does not know are over: the owners there have all that the own site
 // knew, and the other site needs not be told of this copy.
-func (s *Sites) isOver(ctx context.Context, q *Question, v *view) bool {
+func (s *Sites) areOver(ctx context.Context, o *Other, questions []*Question) []bool {
 	bounded, cancel := s.config.Awake.WithTimeout(ctx, patience)
 	defer cancel()
-	for _, name := range v.Owners {
-		from, err := v.other.Shards.Store.Filled(bounded, name)
-		if err != nil || !slices.Contains(from, s.ownName()) {
-			return false
+	over, filled := make([]bool, len(questions)), map[string]bool{}
+	keys, of := map[*shard.Shard][]string{}, map[*shard.Shard][]int{}
+	for i, q := range questions {
+		id := q.Record.ID.WithoutHint()
+		homes := o.Shards.Homes(id)
+		over[i] = len(homes) > 0
+		for _, p := range homes {
+			name := p.Shard.Name
+			known, asked := filled[name]
+			if !asked {
+				from, err := o.Shards.Store.Filled(bounded, name)
+				known = err == nil && slices.Contains(from, s.ownName())
+				filled[name] = known
+			}
+			over[i] = over[i] && known
+		}
+		for _, p := range s.own.Shards.Homes(id) {
+			if over[i] && (!p.Shard.Away() || p.Shard.Name == q.Shard) {
+				keys[p.Shard], of[p.Shard] = append(keys[p.Shard], q.Record.ID.Key), append(of[p.Shard], i)
+			}
 		}
 	}
-	for _, p := range s.own.Shards.Homes(q.Record.ID.WithoutHint()) {
-		if p.Shard.Away() && p.Shard.Name != q.Shard {
-			continue
-		}
-		marked, err := s.own.Shards.Store.Marked(bounded, p.Shard.Name, v.other.Name, []string{q.Record.ID.Key})
-		if err != nil || marked[0] {
-			return false
+	for sh, wanted := range keys {
+		marked, err := s.own.Shards.Store.Marked(bounded, sh.Name, o.Name, wanted)
+		for n, i := range of[sh] {
+			over[i] = over[i] && err == nil && !marked[n]
 		}
 	}
-	return true
+	return over
 }

@@ -141,7 +141,7 @@ func (o *Other) tellStates(ctx context.Context, marks []store.Mark) (told []stor
 		return told
 	}
 	before, errs := o.Copies.BringUp(ctx, foreign)
-	var alike []store.ToldMark
+	var alike []*store.Record
 	var replaced []timer.ID
 	for n, err := range errs {
 		if err != nil {
@@ -156,7 +156,7 @@ func (o *Other) tellStates(ctx context.Context, marks []store.Mark) (told []stor
 			add(o.s.metrics.lost, o.Name, 1)
 		}
 		if whole[n] {
-			alike = append(alike, o.backward(r)...)
+			alike = append(alike, r)
 		}
 		told = append(told, store.ToldMark{Mark: marks[of[n]], State: r.State})
 	}
