@@ -74,7 +74,7 @@ type written struct {
 	untold []string // sites that have not confirmed the write
 }
 
-// writeOnce writes to the own site, and then to all other sites at the same time. A write that the own site has not taken goes
+// writeOnce writes to the own site, and then to all other sites that can be reached, at the same time. A write that the own site has not taken goes
 // nowhere: no site has a timer that no client was told of.
 func (s *Sites) writeOnce(ctx context.Context, others map[string]*Other, wishes []replica.Wish) []written {
 	begun := time.Now()
@@ -94,23 +94,26 @@ func (s *Sites) writeOnce(ctx context.Context, others map[string]*Other, wishes 
 	if len(taken) == 0 {
 		return all
 	}
-	heard := make(chan told, len(others))
+	heard, asked := make(chan told, len(others)), 0
+	untold := make(map[string]bool, len(others))
 	for name, other := range others {
+		untold[name] = true
+		if !other.reached() {
+			continue
+		}
+		asked++
 		s.underWay.Go(func() { // ends within AnswerLimit, which Keeper.WriteEach keeps
 			heard <- told{name, other.Copies.WriteEach(context.WithoutCancel(ctx), taken)}
 		})
 	}
 	patience := time.NewTimer(min(s.config.SitePatience, timing.AnswerLimit-time.Since(begun)))
 	defer patience.Stop()
-	untold := make(map[string]bool, len(others))
-	for name := range others {
-		untold[name] = true
-	}
-	for waits := true; waits && len(untold) > 0; {
+	for waits := true; waits && asked > 0; {
 		select {
 		case t := <-heard:
 			delete(untold, t.site)
 			s.takeAnswers(of, t.site, taken, t.answers)
+			asked--
 		case <-patience.C:
 			waits = false
 		}
@@ -119,8 +122,8 @@ func (s *Sites) writeOnce(ctx context.Context, others map[string]*Other, wishes 
 		s.takeAnswers(of, name, taken, nil)
 	}
 	s.mark(ctx, of)
-	if len(untold) > 0 {
-		s.underWay.Go(func() { s.takeLate(taken, heard, len(untold)) })
+	if asked > 0 {
+		s.underWay.Go(func() { s.takeLate(taken, heard, asked) })
 	}
 	return all
 }

@@ -1,0 +1,389 @@
+package scheduler_test
+
+import (
+	"errors"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"chronos/scheduler/settings"
+	"chronos/scheduler/store"
+	"chronos/scheduler/storetest"
+	"chronos/scheduler/timer"
+	"chronos/scheduler/timing"
+)
+
+// receiver is the URI of oneShot and recurring.
+const receiver = "http://receiver/"
+
+// siteDelay is how late the copies of the second site in a timer's order come due.
+func siteDelay(interval time.Duration) time.Duration {
+	return store.SiteDelay(store.DefaultSkew().Of(interval, 2), 2)
+}
+
+// Rule "the writer's site is home": a write is in all sites when the answer comes, and the writer's site calls back.
+func TestSitesShareTimers(t *testing.T) {
+	inTwoSites(t, func(c *siteTest) {
+		var all []timer.ID
+		for _, site := range siteNames {
+			for range 20 {
+				r := create(c.T, c.node(site), oneShot(5*time.Second))
+				if r.Sites != 2 || r.AllSites != 2 || r.InFlight || r.Copies != 4 {
+					c.Errorf("create in %s: %+v, want four copies in two of two sites, and nothing in flight", site, r)
+				}
+				for _, at := range siteNames {
+					if n := c.live(at, r.ID, r.Version); n != 2 {
+						c.Errorf("%d copies in %s, want 2", n, at)
+					}
+				}
+				all = append(all, r.ID)
+			}
+		}
+		pass(10 * time.Second)
+		c.wantCalls(all[:20], 1, "east", receiver, 0, maxLate)
+		c.wantCalls(all[20:], 1, "west", receiver, 0, maxLate)
+		c.wantNothingLeft()
+	})
+}
+
+// Rule "in touch": a home that is in touch calls back though no other site can be asked.
+func TestAHomeInTouchAsksNobody(t *testing.T) {
+	inTwoSites(t, func(c *siteTest) {
+		ids := c.create("east", 50, recurring(2*time.Second, 3))
+		c.models["west"].Inject(func(op, _ string) error {
+			if op == "read" || op == "ask" {
+				return errors.New("not to be asked")
+			}
+			return nil
+		}, nil)
+		pass(8 * time.Second)
+		c.wantCalls(ids, 3, "east", receiver, 0, maxLate)
+		c.models["west"].Inject(nil, nil)
+		c.wantNothingLeft()
+	})
+}
+
+// Rule "tell the other sites": after each callback the copies of the other site wait for the next pop, without a
+// comparison.
+func TestOutcomesReachTheOtherSite(t *testing.T) {
+	inTwoSites(t, func(c *siteTest) {
+		ids := c.create("east", 50, recurring(2*time.Second, 3))
+		pass(2*time.Second + 500*time.Millisecond)
+		for _, id := range ids {
+			for _, state := range c.copies("west", id.Key) {
+				if state.Seq != 2 {
+					c.Errorf("a copy in west is at pop %d, want 2", state.Seq)
+				}
+			}
+		}
+		pass(4 * time.Second)
+		for _, id := range ids {
+			for _, state := range c.copies("west", id.Key) {
+				if !state.Ended {
+					c.Error("a copy in west is live after the last pop")
+				}
+			}
+		}
+		c.wantCalls(ids, 3, "east", receiver, 0, maxLate)
+		c.wantNothingLeft()
+	})
+}
+
+// Rule "compare with the other sites": the next site calls back, later by its delay, once no node of the home works.
+func TestTheNextSiteCallsForAHomeThatIsGone(t *testing.T) {
+	for name, gone := range map[string]func(c *siteTest){
+		"nodes": func(c *siteTest) { c.stop("east") },
+		"site":  func(c *siteTest) { c.stop("east"); c.cut() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inTwoSites(t, func(c *siteTest) {
+				ids := c.create("east", 50, recurring(10*time.Second, 2))
+				gone(c)
+				pass(40 * time.Second)
+				delay := siteDelay(10 * time.Second)
+				c.wantCalls(ids, 2, "west", receiver, delay, delay+time.Second)
+			})
+		})
+	}
+}
+
+// Rule "compare with the other sites": a copy waits for the home as long as a node of the home works.
+func TestABusyHomeIsWaitedFor(t *testing.T) {
+	inTwoSites(t, func(c *siteTest) {
+		ids := c.create("east", 50, oneShot(10*time.Second))
+		c.models["east"].Inject(func(op, _ string) error {
+			if op == "claim" {
+				return errors.New("busy")
+			}
+			return nil
+		}, nil)
+		pass(20 * time.Second)
+		c.wantCalls(ids, 0, "", "", 0, 0)
+		c.models["east"].Inject(nil, nil)
+		pass(20 * time.Second)
+		c.wantCalls(ids, 1, "east", receiver, 9*time.Second, 13*time.Second)
+		c.wantNothingLeft()
+	})
+}
+
+// Rule "mark before the answer": a write that another site has not confirmed is marked, and told once the site can be
+// reached. Nothing is said to be in flight about a timer that is new.
+func TestWritesOfACutAreTold(t *testing.T) {
+	inTwoSites(t, func(c *siteTest) {
+		known := create(c.T, c.node("east"), oneShot(time.Minute))
+		heal := c.cut()
+		pass(3 * time.Second)
+		begun := time.Now()
+		fresh := create(c.T, c.node("east"), oneShot(30*time.Second))
+		if took := time.Since(begun); took > 0 {
+			c.Errorf("create in a cut took %v, want no wait for a site that can't be reached", took)
+		}
+		if fresh.Sites != 1 || fresh.AllSites != 2 || fresh.InFlight {
+			c.Errorf("create in a cut: %+v, want one of two sites, and nothing in flight", fresh)
+		}
+		replaced, err := c.node("east").Replace(c.Context(), known.ID, oneShot(30*time.Second))
+		if err != nil || replaced.Sites != 1 || !replaced.InFlight {
+			c.Errorf("replace in a cut: %+v, %v, want one site, and the version before in flight", replaced, err)
+		}
+		if !c.marked("east", "west") {
+			c.Error("no mark was left")
+		}
+		heal()
+		pass(4 * time.Second)
+		for _, r := range []timer.Receipt{fresh, replaced} {
+			if n := c.live("west", r.ID, r.Version); n != 2 {
+				c.Errorf("%d copies of a write of the cut in west, want 2", n)
+			}
+		}
+		if c.marked("east", "west") {
+			c.Error("marks are left")
+		}
+		pass(30 * time.Second)
+		c.wantCalls([]timer.ID{fresh.ID, known.ID}, 1, "east", receiver, 0, maxLate)
+		c.wantNothingLeft()
+	})
+}
+
+// Of a timer that both sites have changed in a cut, the later version counts in both sites after the cut.
+func TestTheLaterWriteOfACutWins(t *testing.T) {
+	inTwoSites(t, func(c *siteTest) {
+		ids, deleted := c.create("east", 30, oneShot(time.Minute)), c.create("east", 30, oneShot(30*time.Second))
+		heal := c.cut()
+		pass(3 * time.Second)
+		for _, id := range ids {
+			for _, w := range []struct{ site, uri string }{{"east", "http://earlier/"}, {"west", "http://later/"}} {
+				if _, err := c.node(w.site).Replace(c.Context(), id, to(w.uri, 20*time.Second)); err != nil {
+					c.Fatal(err)
+				}
+				pass(10 * time.Millisecond)
+			}
+		}
+		for _, id := range deleted {
+			if _, err := c.node("west").Delete(c.Context(), id); err != nil {
+				c.Fatal(err)
+			}
+		}
+		pass(5 * time.Second)
+		heal()
+		pass(30 * time.Second)
+		c.wantCalls(ids, 1, "west", "http://later/", 0, maxLate)
+		c.wantCalls(deleted, 0, "", "", 0, 0)
+		c.wantNothingLeft()
+	})
+}
+
+// Rule "compare with the other sites": a home for which another site has marks finds the newer versions of that site
+// right before its callbacks, many at once.
+func TestAHomeThatIsMarkedAdopts(t *testing.T) {
+	inTwoSites(t, func(c *siteTest) {
+		ids := c.create("east", 100, oneShot(20*time.Second))
+		pass(5 * time.Second)
+		c.connect("west", "east", storetest.LinkCut) // east reaches west
+		pass(3 * time.Second)
+		for _, id := range ids {
+			if _, err := c.node("west").Replace(c.Context(), id, to("http://later/", 20*time.Second)); err != nil {
+				c.Fatal(err)
+			}
+		}
+		pass(40 * time.Second)
+		c.wantCalls(ids, 1, "west", "http://later/", 0, maxLate)
+		if c.marked("west", "east") {
+			c.Error("east has adopted all, and west still has marks")
+		}
+		c.connect("west", "east", storetest.LinkUp)
+		c.wantNothingLeft()
+	})
+}
+
+// Rule "compare with the other sites": copies whose home has called back and forgotten the timers are over. The questions of
+// many copies take one call for each shard.
+func TestCopiesThatTheHomeHasForgottenAreOver(t *testing.T) {
+	inTwoSites(t, func(c *siteTest) {
+		begun := time.Now()
+		ids := c.create("east", 100, oneShot(10*time.Second))
+		c.stop("west")
+		for time.Since(begun) < 10*time.Second-200*time.Millisecond {
+			pass(50 * time.Millisecond)
+		}
+		heal := c.cut() // east is in touch for a second yet, and leaves no marks
+		pass(time.Minute)
+		c.wantCalls(ids, 1, "east", receiver, 0, maxLate)
+		for _, id := range ids {
+			if n := len(c.copies("west", id.Key)); n != 2 {
+				c.Fatalf("%d copies in west, want 2 that nobody has told", n)
+			}
+		}
+		heal()
+		var questions atomic.Int64
+		count := func(ops ...string) storetest.Hook {
+			return func(op, _ string) error {
+				if slices.Contains(ops, op) {
+					questions.Add(1)
+				}
+				return nil
+			}
+		}
+		c.models["west"].Inject(count("marked"), nil)
+		c.start("west")
+		pass(20 * time.Second)
+		c.wantCalls(ids, 1, "east", receiver, 0, maxLate)
+		if n := questions.Load(); n == 0 || n > 50 {
+			c.Errorf("%d questions about marks of 100 timers, want one for many timers", n)
+		}
+		c.wantNothingLeft()
+	})
+}
+
+// A copy whose home has lost the timer is called back: the home does not count as told before the home is filled.
+func TestACopyThatTheHomeHasLostIsCalled(t *testing.T) {
+	inTwoSites(t, func(c *siteTest) {
+		ids := c.create("east", 100, oneShot(3*time.Second))
+		for _, shard := range c.shards("east") {
+			c.models["east"].Wipe(shard)
+		}
+		pass(20 * time.Second)
+		delay := siteDelay(3 * time.Second)
+		c.wantCalls(ids, 1, "west", receiver, delay, delay+time.Second)
+		c.wantNothingLeft()
+	})
+}
+
+// Rule "an emptied site is filled before it answers".
+func TestAnEmptiedSiteIsFilled(t *testing.T) {
+	inTwoSites(t, func(c *siteTest) {
+		ids, own := c.create("east", 300, oneShot(time.Minute)), c.create("west", 300, oneShot(5*time.Second))
+		for _, shard := range c.shards("west") {
+			c.models["west"].Wipe(shard)
+		}
+		pass(2 * time.Second)
+		if err := c.node("west").Ready(); !errors.Is(err, timer.ErrUnavailable) {
+			c.Errorf("ready: %v, want that the site waits for its timers", err)
+		}
+		if _, err := c.node("west").Create(c.Context(), oneShot(time.Second)); !errors.Is(err, timer.ErrUnavailable) {
+			c.Errorf("create: %v, want that the site waits for its timers", err)
+		}
+		pass(timing.FillDelay + 5*time.Second)
+		if err := c.node("west").Ready(); err != nil {
+			c.Error(err)
+		}
+		for _, id := range ids {
+			if n := len(c.copies("west", id.Key)); n != 2 {
+				c.Errorf("%d copies in west after the fill, want 2", n)
+			}
+		}
+		c.wantCalls(own, 1, "", receiver, 2*time.Second, siteDelay(5*time.Second)+2*time.Second) // by east, or by west after the fill
+		c.stop("east")
+		c.cut()
+		pass(time.Minute)
+		delay := siteDelay(time.Minute)
+		c.wantCalls(ids, 1, "west", receiver, delay, delay+time.Second)
+	})
+}
+
+// Rule "one site decides": a condition is about the newest version of the home. Without the home nobody decides.
+func TestTheHomeDecidesConditions(t *testing.T) {
+	inTwoSites(t, func(c *siteTest) {
+		made := create(c.T, c.node("east"), oneShot(time.Minute))
+		heal := c.cut()
+		pass(3 * time.Second)
+		if _, err := c.node("west").ReplaceIf(c.Context(), made.ID, oneShot(time.Minute), is(made.Version)); !errors.Is(err, timer.ErrUndecided) {
+			c.Errorf("a condition away from the home, in a cut: %v, want it undecided", err)
+		}
+		newer, err := c.node("east").ReplaceIf(c.Context(), made.ID, oneShot(time.Minute), is(made.Version))
+		if err != nil {
+			c.Fatal(err)
+		}
+		heal()
+		pass(4 * time.Second)
+		var unmet *timer.ConditionError
+		if _, err := c.node("west").ReplaceIf(c.Context(), made.ID, oneShot(time.Minute), is(made.Version)); !errors.As(err, &unmet) || unmet.Present != newer.Version {
+			c.Errorf("a condition of the version before: %v, want it not met by %v", err, newer.Version)
+		}
+		last, err := c.node("west").ReplaceIf(c.Context(), made.ID, oneShot(10*time.Second), is(newer.Version))
+		if err != nil || last.Sites != 2 {
+			c.Fatalf("a condition of the newest version: %+v, %v", last, err)
+		}
+		for _, site := range siteNames {
+			if n := c.live(site, made.ID, last.Version); n != 2 {
+				c.Errorf("%d copies of the last version in %s, want 2", n, site)
+			}
+		}
+		pass(20 * time.Second)
+		c.wantCalls([]timer.ID{made.ID}, 1, "west", receiver, 0, maxLate)
+		c.wantNothingLeft()
+	})
+}
+
+// A write with no patience waits for no other site, and is there a moment later.
+func TestWritesWithoutPatience(t *testing.T) {
+	inTwoSites(t, func(c *siteTest) {
+		held := func(op, _ string) error {
+			if op == "merge" {
+				time.Sleep(80 * time.Millisecond)
+			}
+			return nil
+		}
+		c.models["west"].Inject(held, nil)
+		begun := time.Now()
+		r := create(c.T, c.node("east"), oneShot(10*time.Second))
+		if took := time.Since(begun); took > 0 || r.Sites != 1 {
+			c.Errorf("create took %v, and is in %d sites, want no wait and one site", took, r.Sites)
+		}
+		pass(100 * time.Millisecond)
+		if n := c.live("west", r.ID, r.Version); n != 2 {
+			c.Errorf("%d copies in west, want 2", n)
+		}
+		if c.marked("east", "west") {
+			c.Error("a mark is left")
+		}
+		pass(10 * time.Second)
+		c.wantCalls([]timer.ID{r.ID}, 1, "east", receiver, 0, maxLate)
+		c.wantNothingLeft()
+	}, func(config *settings.Config) { config.SitePatience = 0 })
+}
+
+// A read finds the newest version, also where the own site was not told of the version.
+func TestAReadFindsTheNewestVersion(t *testing.T) {
+	inTwoSites(t, func(c *siteTest) {
+		known := create(c.T, c.node("east"), oneShot(time.Minute))
+		c.connect("west", "east", storetest.LinkCut)
+		pass(3 * time.Second)
+		fresh := create(c.T, c.node("west"), oneShot(time.Minute))
+		for id, want := range map[timer.ID]timer.Version{known.ID: known.Version, fresh.ID: fresh.Version} {
+			if got, err := c.node("east").Lookup(c.Context(), id); err != nil || got.Record.State.Version != want {
+				c.Errorf("read: version %v, %v, want %v", got.Record.State.Version, err, want)
+			}
+		}
+		heal := c.cut()
+		pass(3 * time.Second)
+		if _, err := c.node("east").Lookup(c.Context(), timer.ID{Key: "unknown"}); !errors.Is(err, timer.ErrUnavailable) {
+			c.Errorf("read of an unknown timer in a cut: %v, want that the other site can't be reached", err)
+		}
+		heal()
+		pass(3 * time.Second)
+		if _, err := c.node("east").Lookup(c.Context(), timer.ID{Key: "unknown"}); !errors.Is(err, timer.ErrNotFound) {
+			c.Errorf("read of an unknown timer: %v", err)
+		}
+	})
+}
