@@ -25,11 +25,12 @@ func TestLongCallbacksOfAKilledNode(t *testing.T) {
 	receiver.Respond(func(webhooktest.Call) webhooktest.Answer { return webhooktest.Answer{Delay: takes} })
 	const timers = 200
 	due := time.Now().Add(3 * time.Second)
+	var asked [2][]client.Timer // by node; one request each, so that all callbacks are under way before the first ends
 	for i := range timers {
-		asked := client.Timer{At: due.Add(time.Duration(i) * 5 * time.Millisecond), URI: receiver.URL(), Timeout: takes + 5*time.Second}
-		if _, err := clientOf(t, nodes[i%2]).Create(t.Context(), asked); err != nil {
-			t.Fatal(err)
-		}
+		asked[i%2] = append(asked[i%2], client.Timer{At: due.Add(time.Duration(i) * 5 * time.Millisecond), URI: receiver.URL(), Timeout: takes + 5*time.Second})
+	}
+	for i, n := range nodes {
+		createAll(t, clientOf(t, n), asked[i])
 	}
 	receiver.WaitFor(t, 20*time.Second, func(calls []webhooktest.Call) bool { return len(calls) == timers })
 	watch, err := heldup.Start(t.Context())
@@ -76,6 +77,20 @@ func TestLongCallbacksOfAKilledNode(t *testing.T) {
 	t.Logf("%d of %d callbacks were cut off, and made again %v after the kill at most; the test was held up for %v", len(cut), timers, worst, heldUp)
 }
 
+// createAll creates timers in one request.
+func createAll(t *testing.T, c *client.Client, asked []client.Timer) {
+	t.Helper()
+	results, err := c.CreateBatch(t.Context(), asked)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, result := range results {
+		if result.Err != nil {
+			t.Fatal(result.Err)
+		}
+	}
+}
+
 // TestPopsExpireWhileARedisStandsStill: pops whose time is over when their Redis goes on are not called. A timer of one pop
 // becomes a dead letter, and a recurring timer goes on with a pop that has not expired.
 func TestPopsExpireWhileARedisStandsStill(t *testing.T) {
@@ -91,15 +106,7 @@ func TestPopsExpireWhileARedisStandsStill(t *testing.T) {
 			client.Timer{At: begin, URI: receiver.URL(), ExpiresAfter: expires, Opaque: "once"},
 			client.Timer{Interval: 500 * time.Millisecond, RepeatFor: 40 * time.Second, URI: receiver.URL(), ExpiresAfter: expires, Opaque: fmt.Sprint("again ", i)})
 	}
-	results, err := c.CreateBatch(t.Context(), asked)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, result := range results {
-		if result.Err != nil {
-			t.Fatal(result.Err)
-		}
-	}
+	createAll(t, c, asked)
 	store.Signal(syscall.SIGSTOP)
 	stood := time.Now()
 	if stood.After(begin) {

@@ -63,8 +63,8 @@ func nodeEnv(t *testing.T, redisURL string, more ...string) []string {
 	}, more...)
 }
 
-// awaitNode returns when a started node is ready.
-func awaitNode(t *testing.T, p *testkit.Process) *nodeProcess {
+// awaitUp returns when a started node listens.
+func awaitUp(t *testing.T, p *testkit.Process) *nodeProcess {
 	t.Helper()
 	n := &nodeProcess{Process: p}
 	testkit.Eventually(t, 20*time.Second, "node is up", func() bool {
@@ -80,7 +80,13 @@ func awaitNode(t *testing.T, p *testkit.Process) *nodeProcess {
 		t.Fatal(err)
 	}
 	n.token = made.Token
-	said := ""
+	return n
+}
+
+// awaitNode returns when a started node is ready.
+func awaitNode(t *testing.T, p *testkit.Process) *nodeProcess {
+	t.Helper()
+	n, said := awaitUp(t, p), ""
 	defer func() {
 		if t.Failed() {
 			t.Logf("%s/readyz said last: %s", n.admin, said)
