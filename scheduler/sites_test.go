@@ -22,7 +22,7 @@ func siteDelay(interval time.Duration) time.Duration {
 	return store.SiteDelay(store.DefaultSkew().Of(interval, 2), 2)
 }
 
-// Rule "the writer's site is home": a write is in all sites when the answer comes, and the writer's site calls back.
+// A write is in all sites when the answer comes, and the writer's site calls back.
 func TestSitesShareTimers(t *testing.T) {
 	inTwoSites(t, func(c *siteTest) {
 		var all []timer.ID
@@ -64,7 +64,7 @@ func TestAHomeInTouchAsksNobody(t *testing.T) {
 	})
 }
 
-// Rule "tell the other sites": after each callback the copies of the other site wait for the next pop, without a
+// Rule "outcomes go to the other sites": after each callback the copies of the other site wait for the next pop, without a
 // comparison.
 func TestOutcomesReachTheOtherSite(t *testing.T) {
 	inTwoSites(t, func(c *siteTest) {
@@ -309,6 +309,11 @@ func TestTheHomeDecidesConditions(t *testing.T) {
 		pass(3 * time.Second)
 		if _, err := c.node("west").ReplaceIf(c.Context(), made.ID, oneShot(time.Minute), is(made.Version)); !errors.Is(err, timer.ErrUndecided) {
 			c.Errorf("a condition away from the home, in a cut: %v, want it undecided", err)
+		}
+		for name, cond := range map[string]timer.Condition{"absent": absent, "exists": exists} {
+			if _, err := c.node("west").ReplaceIf(c.Context(), timer.ID{Key: "unknown"}, oneShot(time.Minute), cond); !errors.Is(err, timer.ErrUndecided) {
+				c.Errorf("a condition (%s) on what the other site may have, in a cut: %v, want it undecided", name, err)
+			}
 		}
 		newer, err := c.node("east").ReplaceIf(c.Context(), made.ID, oneShot(time.Minute), is(made.Version))
 		if err != nil {

@@ -16,7 +16,8 @@ import (
 func (s *Sites) Own() *Site { return &s.own }
 
 // Decider is the site that decides about writes on a condition: the home of the newest copy that the own site knows, or
-// that any site knows; without a copy the first site in the timer's order (rule "one site decides"). The error wraps timer.ErrUndecided.
+// that any site knows; if all sites say that there is none, the first site in the timer's order (rule "one site decides"). The error
+// wraps timer.ErrUndecided.
 func (s *Sites) Decider(ctx context.Context, id timer.ID) (*Site, error) {
 	others := s.all()
 	if len(others) == 0 {
@@ -24,7 +25,10 @@ func (s *Sites) Decider(ctx context.Context, id timer.ID) (*Site, error) {
 	}
 	newest := s.own.Copies.See(ctx, []timer.ID{id})[0].Newest
 	if newest.Record.State.Version == 0 {
-		newest = s.newestElsewhere(ctx, others, id)
+		var silent string
+		if newest, silent = s.newestElsewhere(ctx, others, id); newest.Record.State.Version == 0 && silent != "" {
+			return nil, fmt.Errorf("%w: site %s, which may have the timer, gives no answer", timer.ErrUndecided, silent)
+		}
 	}
 	r := newest.Record
 	r.ID.Key = id.Key
@@ -69,20 +73,30 @@ func eachOther(others map[string]*Other, work func(o *Other)) {
 	all.Wait()
 }
 
-func (s *Sites) newestElsewhere(ctx context.Context, others map[string]*Other, id timer.ID) (newest store.ReadResult) {
+// newestElsewhere is the newest copy of other sites, and a site that gave no whole answer; "" if all sites have answered.
+func (s *Sites) newestElsewhere(ctx context.Context, others map[string]*Other, id timer.ID) (newest store.ReadResult, silent string) {
 	bounded, cancel := s.config.Awake.WithTimeout(ctx, timing.RoundPatience)
 	defer cancel()
+	for name, o := range others {
+		if !o.reached() {
+			silent = name
+		}
+	}
 	var mu sync.Mutex
 	eachOther(others, func(o *Other) {
-		seen := o.Copies.See(bounded, []timer.ID{id})[0].Newest
-		seen.LookIn += s.shift(&o.Site, &s.own, &seen.Record)
+		seen := o.Copies.See(bounded, []timer.ID{id})[0]
+		found := seen.Newest
+		found.LookIn += s.shift(&o.Site, &s.own, &found.Record)
 		mu.Lock()
 		defer mu.Unlock()
-		if newest.Record.State.Version == 0 || newest.Record.State.Lacks(seen.Record.State) {
-			newest = seen
+		if !seen.Whole {
+			silent = o.Name
+		}
+		if newest.Record.State.Version == 0 || newest.Record.State.Lacks(found.Record.State) {
+			newest = found
 		}
 	})
-	return newest
+	return newest, silent
 }
 
 // shift is how much later a copy comes due at one site than at another.
@@ -197,21 +211,19 @@ func (s *Sites) Lookup(ctx context.Context, id timer.ID) (store.ReadResult, erro
 	}
 	if err == nil {
 		if home := s.all()[s.home(&own.Record)]; home != nil && home.reached() {
-			there := s.newestElsewhere(ctx, map[string]*Other{home.Name: home}, id)
+			there, _ := s.newestElsewhere(ctx, map[string]*Other{home.Name: home}, id)
 			if own.Record.State.Lacks(there.Record.State) {
 				return s.found(there)
 			}
 		}
 		return own, nil
 	}
-	there := s.newestElsewhere(ctx, others, id)
+	there, silent := s.newestElsewhere(ctx, others, id)
 	if there.Record.State.Version != 0 && own.Record.State.Lacks(there.Record.State) {
 		return s.found(there)
 	}
-	for name, o := range others {
-		if !o.reached() {
-			return store.ReadResult{}, fmt.Errorf("%w: site %s can't be reached", timer.ErrUnavailable, name)
-		}
+	if silent != "" {
+		return store.ReadResult{}, fmt.Errorf("%w: site %s gives no answer", timer.ErrUnavailable, silent)
 	}
 	return own, err
 }
