@@ -162,23 +162,24 @@ func (s *Scheduler) ReplaceIf(ctx context.Context, id timer.ID, t timer.Timer, c
 	if cond.IsZero() {
 		return s.write(ctx, w)
 	}
-	return s.sites.WriteAt(ctx, at, at.Copies.If(w, found))
+	return s.sites.WriteAt(ctx, at.Site, at.Copies.If(w, found))
 }
 
 // decider is the site that judges a condition: the own site if there is no condition.
-func (s *Scheduler) decider(ctx context.Context, id timer.ID, cond timer.Condition) (*site.Site, error) {
+func (s *Scheduler) decider(ctx context.Context, id timer.ID, cond timer.Condition) (*site.Decision, error) {
 	if cond.IsZero() {
-		return s.sites.Own(), nil
+		return &site.Decision{Site: s.sites.Own()}, nil
 	}
-	return s.sites.Decider(ctx, id)
+	return s.sites.Decide(ctx, id)
 }
 
 // present is what a write has to know of the timer that the write replaces: with a condition all, and
 // otherwise the replication factor, unless the id has the factor.
-func present(ctx context.Context, at *site.Site, id timer.ID, cond timer.Condition) (found replica.Present, silent replica.Silent, err error) {
+func present(ctx context.Context, at *site.Decision, id timer.ID, cond timer.Condition) (found replica.Present, silent replica.Silent, err error) {
 	switch {
 	case !cond.IsZero():
 		found, err = at.Copies.Judge(ctx, id, cond)
+		err = at.Trust(ctx, found.Version, err)
 	case id.RF == 0:
 		found.RF, silent, err = at.Copies.OwnFactor(ctx, id)
 	}
@@ -207,12 +208,12 @@ func (s *Scheduler) Patch(ctx context.Context, id timer.ID, cond timer.Condition
 
 // patchOnce reports whether another write has forestalled the PATCH, which has then done nothing.
 func (s *Scheduler) patchOnce(ctx context.Context, id timer.ID, cond timer.Condition, change func(t *timer.Timer) (begins bool, err error)) (receipt timer.Receipt, forestalled bool, err error) {
-	at, err := s.sites.Decider(ctx, id)
+	at, err := s.sites.Decide(ctx, id)
 	if err != nil {
 		return timer.Receipt{}, false, err
 	}
 	read, err := at.Copies.ReadAll(ctx, id, cond)
-	if err != nil {
+	if err = at.Trust(ctx, read.Present().Version, err); err != nil {
 		return timer.Receipt{}, false, err
 	}
 	t := read.Timer()
@@ -231,7 +232,7 @@ func (s *Scheduler) patchOnce(ctx context.Context, id timer.ID, cond timer.Condi
 	if begins {
 		w = at.Copies.If(at.Copies.NewWish(timer.ID{Key: id.Key, RF: own, Hint: id.Hint}, &t), read.Present())
 	}
-	receipt, err = s.sites.WriteAt(ctx, at, w)
+	receipt, err = s.sites.WriteAt(ctx, at.Site, w)
 	_, forestalled = errors.AsType[*timer.ConditionError](err)
 	return receipt, forestalled, err
 }
@@ -250,16 +251,16 @@ func (s *Scheduler) DeleteIf(ctx context.Context, id timer.ID, cond timer.Condit
 	if cond.IsZero() {
 		return s.write(ctx, s.copies.NewWish(id, nil))
 	}
-	at, err := s.sites.Decider(ctx, id)
+	at, err := s.sites.Decide(ctx, id)
 	if err != nil {
 		return timer.Receipt{}, err
 	}
 	found, err := at.Copies.Judge(ctx, id, cond)
-	if err != nil {
+	if err = at.Trust(ctx, found.Version, err); err != nil {
 		return timer.Receipt{}, err
 	}
 	id.RF = cmp.Or(found.RF, id.RF)
-	return s.sites.WriteAt(ctx, at, at.Copies.If(at.Copies.NewWish(id, nil), found))
+	return s.sites.WriteAt(ctx, at.Site, at.Copies.If(at.Copies.NewWish(id, nil), found))
 }
 
 func (s *Scheduler) validate(t *timer.Timer) error {

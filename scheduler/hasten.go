@@ -15,11 +15,15 @@ import (
 // be due all the same; ErrOverloaded.
 func (s *Scheduler) Fire(ctx context.Context, id timer.ID, cond timer.Condition) (timer.Receipt, error) {
 	defer s.copies.Queue(ctx, id.Key)()
-	at, err := s.sites.Decider(ctx, id)
+	at, err := s.sites.Decide(ctx, id)
 	if err != nil {
 		return timer.Receipt{}, err
 	}
-	return at.Copies.Hasten(ctx, id, cond)
+	receipt, err := at.Copies.Hasten(ctx, id, cond)
+	if err != nil {
+		err = at.Trust(ctx, 0, err)
+	}
+	return receipt, err
 }
 
 // Delay moves the next pop, and the grid of the pops behind, by so much, on a condition. The timer has a new
@@ -43,12 +47,12 @@ func (s *Scheduler) Delay(ctx context.Context, id timer.ID, cond timer.Condition
 // delayOnce reports whether another write, or a callback, has forestalled the delay, which has then done
 // nothing.
 func (s *Scheduler) delayOnce(ctx context.Context, id timer.ID, cond timer.Condition, by time.Duration) (receipt timer.Receipt, forestalled bool, err error) {
-	at, err := s.sites.Decider(ctx, id)
+	at, err := s.sites.Decide(ctx, id)
 	if err != nil {
 		return timer.Receipt{}, false, err
 	}
 	read, err := at.Copies.ReadAll(ctx, id, cond)
-	if err != nil {
+	if err = at.Trust(ctx, read.Present().Version, err); err != nil {
 		return timer.Receipt{}, false, err
 	}
 	w, err := at.Copies.Delay(read, by)
@@ -56,7 +60,7 @@ func (s *Scheduler) delayOnce(ctx context.Context, id timer.ID, cond timer.Condi
 		return timer.Receipt{}, false, err
 	}
 	w.ID.Hint = id.Hint
-	receipt, err = s.sites.WriteAt(ctx, at, w)
+	receipt, err = s.sites.WriteAt(ctx, at.Site, w)
 	_, forestalled = errors.AsType[*timer.ConditionError](err)
 	return receipt, forestalled, err
 }

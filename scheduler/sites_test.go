@@ -340,6 +340,40 @@ func TestTheHomeDecidesConditions(t *testing.T) {
 	})
 }
 
+// Rule "one site decides": a home that has lost the timer, and was not filled yet, decides nothing.
+func TestAHomeThatLostTheTimerDecidesNothing(t *testing.T) {
+	inTwoSites(t, func(c *siteTest) {
+		made := create(c.T, c.node("east"), oneShot(time.Minute))
+		over := create(c.T, c.node("east"), oneShot(3*time.Second))
+		for _, shard := range c.shards("east") {
+			c.models["east"].Wipe(shard)
+		}
+		for range 40 { // until after the fill
+			asks := map[string]error{}
+			for _, site := range siteNames {
+				_, asks[site+" replace"] = c.node(site).ReplaceIf(c.Context(), made.ID, oneShot(time.Second), is(made.Version+1))
+				_, asks[site+" delete"] = c.node(site).DeleteIf(c.Context(), made.ID, is(made.Version+1))
+				_, asks[site+" delay"] = c.node(site).Delay(c.Context(), made.ID, is(made.Version+1), time.Second)
+				_, asks[site+" fire"] = c.node(site).Fire(c.Context(), made.ID, is(made.Version+1))
+			}
+			for what, err := range asks {
+				unmet, refused := errors.AsType[*timer.ConditionError](err)
+				if !errors.Is(err, timer.ErrUnavailable) && (!refused || unmet.Present != made.Version) {
+					c.Errorf("%s of another version: %v, %+v; want it undecided, or refused as of version %v", what, err, unmet, made.Version)
+				}
+			}
+			pass(500 * time.Millisecond)
+		}
+		if _, err := c.node("west").DeleteIf(c.Context(), over.ID, exists); err == nil || errors.Is(err, timer.ErrUndecided) {
+			c.Errorf("a condition of a timer that is over: %v, want it unmet", err)
+		}
+		if _, err := c.node("west").DeleteIf(c.Context(), made.ID, is(made.Version)); err != nil {
+			c.Errorf("a condition that is met, after the fill: %v", err)
+		}
+		c.wantNothingLeft()
+	})
+}
+
 // A write with no patience waits for no other site, and is there a moment later.
 func TestWritesWithoutPatience(t *testing.T) {
 	inTwoSites(t, func(c *siteTest) {

@@ -92,7 +92,7 @@ func (s *Sites) Ask(ctx context.Context, questions []Question) []Verdict {
 		for n, i := range indexes {
 			asked[n] = &questions[i]
 		}
-		for n, over := range s.areOver(ctx, o, asked) {
+		for n, over := range s.areOver(ctx, &s.own, &o.Site, asked) {
 			verdicts[indexes[n]].Over = verdicts[indexes[n]].Over || over
 		}
 	}
@@ -258,35 +258,35 @@ func (o *Other) clear(ctx context.Context, whole []*store.Record) {
 	ends.Wait()
 }
 
-// areOver reports which timers that another site does not know are over: the owners there have all that the own site
-// knew, and the other site needs not be told of this copy.
-func (s *Sites) areOver(ctx context.Context, o *Other, questions []*Question) []bool {
+// areOver reports which timers of a site, that another site does not know, are over: the owners there have all that the
+// first site knew, and the other site needs not be told of this copy.
+func (s *Sites) areOver(ctx context.Context, from, at *Site, questions []*Question) []bool {
 	bounded, cancel := s.config.Awake.WithTimeout(ctx, patience)
 	defer cancel()
 	over, filled := make([]bool, len(questions)), map[string]bool{}
 	keys, of := map[*shard.Shard][]string{}, map[*shard.Shard][]int{}
 	for i, q := range questions {
 		id := q.Record.ID.WithoutHint()
-		homes := o.Shards.Homes(id)
+		homes := at.Shards.Homes(id)
 		over[i] = len(homes) > 0
 		for _, p := range homes {
 			name := p.Shard.Name
 			known, asked := filled[name]
 			if !asked {
-				from, err := o.Shards.Store.Filled(bounded, name)
-				known = err == nil && slices.Contains(from, s.ownName())
+				noted, err := at.Shards.Store.Filled(bounded, name)
+				known = err == nil && slices.Contains(noted, s.nameOf(from))
 				filled[name] = known
 			}
 			over[i] = over[i] && known
 		}
-		for _, p := range s.own.Shards.Homes(id) {
+		for _, p := range from.Shards.Homes(id) {
 			if over[i] && (!p.Shard.Away() || p.Shard.Name == q.Shard) {
 				keys[p.Shard], of[p.Shard] = append(keys[p.Shard], q.Record.ID.Key), append(of[p.Shard], i)
 			}
 		}
 	}
 	for sh, wanted := range keys {
-		marked, err := s.own.Shards.Store.Marked(bounded, sh.Name, o.Name, wanted)
+		marked, err := from.Shards.Store.Marked(bounded, sh.Name, s.nameOf(at), wanted)
 		for n, i := range of[sh] {
 			over[i] = over[i] && err == nil && !marked[n]
 		}

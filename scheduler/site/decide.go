@@ -2,6 +2,7 @@ package site
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -15,24 +16,62 @@ import (
 // Own is the own site.
 func (s *Sites) Own() *Site { return &s.own }
 
-// Decider is the site that decides about writes on a condition: the home of the newest copy that the own site knows, or
+// Decision is the site that decides about a write on a condition.
+type Decision struct {
+	*Site
+
+	s     *Sites
+	known *store.Record // the newest copy, if another site has the copy
+	from  *Site         // that other site
+}
+
+// Decide names the site that decides about writes on a condition: the home of the newest copy that the own site knows, or
 // that any site knows; if all sites say that there is none, the first site in the timer's order (rule "one site decides"). The error
-// wraps timer.ErrUndecided.
-func (s *Sites) Decider(ctx context.Context, id timer.ID) (*Site, error) {
+// wraps timer.ErrUndecided, or timer.ErrUnavailable while the own site waits for its timers.
+func (s *Sites) Decide(ctx context.Context, id timer.ID) (*Decision, error) {
 	others := s.all()
 	if len(others) == 0 {
-		return &s.own, nil
+		return &Decision{Site: &s.own}, nil
 	}
-	newest := s.own.Copies.See(ctx, []timer.ID{id})[0].Newest
+	if err := s.Ready(); err != nil {
+		return nil, err
+	}
+	from, newest := &s.own, s.own.Copies.See(ctx, []timer.ID{id})[0].Newest
 	if newest.Record.State.Version == 0 {
 		var silent string
-		if newest, silent = s.newestElsewhere(ctx, others, id); newest.Record.State.Version == 0 && silent != "" {
+		if from, newest, silent = s.newestElsewhere(ctx, others, id); from == nil && silent != "" {
 			return nil, fmt.Errorf("%w: site %s, which may have the timer, gives no answer", timer.ErrUndecided, silent)
 		}
 	}
 	r := newest.Record
 	r.ID.Key = id.Key
-	return s.site(s.home(&r))
+	at, err := s.site(s.home(&r))
+	if err != nil {
+		return nil, err
+	}
+	d := &Decision{Site: at, s: s}
+	if from != nil && from != at && !r.State.Ended {
+		d.known, d.from = &r, from
+	}
+	return d, nil
+}
+
+// Trust is err, the answer of the deciding site about the version that the site has found; 0 for none. If the site has
+// an older version than another site, or none, and may have lost the timer, the error wraps timer.ErrUndecided instead.
+func (d *Decision) Trust(ctx context.Context, found timer.Version, err error) error {
+	unmet, refused := errors.AsType[*timer.ConditionError](err)
+	switch {
+	case d.known == nil:
+		return err
+	case refused:
+		found = unmet.Present
+	case err != nil && !errors.Is(err, timer.ErrNotFound):
+		return err
+	}
+	if found >= d.known.State.Version || d.s.areOver(ctx, d.from, d.Site, []*Question{{Record: d.known}})[0] {
+		return err
+	}
+	return fmt.Errorf("%w: site %s, the home of the timer, does not have the timer yet", timer.ErrUndecided, d.s.nameOf(d.Site))
 }
 
 // First is the first site in the order of a timer that does not exist yet, by a key that a client may repeat; a site that
@@ -73,8 +112,9 @@ func eachOther(others map[string]*Other, work func(o *Other)) {
 	all.Wait()
 }
 
-// newestElsewhere is the newest copy of other sites, and a site that gave no whole answer; "" if all sites have answered.
-func (s *Sites) newestElsewhere(ctx context.Context, others map[string]*Other, id timer.ID) (newest store.ReadResult, silent string) {
+// newestElsewhere is the newest copy of other sites, with its site; nil for no copy. silent is a site that gave no whole
+// answer; "" if all sites have answered.
+func (s *Sites) newestElsewhere(ctx context.Context, others map[string]*Other, id timer.ID) (from *Site, newest store.ReadResult, silent string) {
 	bounded, cancel := s.config.Awake.WithTimeout(ctx, timing.RoundPatience)
 	defer cancel()
 	for name, o := range others {
@@ -92,11 +132,11 @@ func (s *Sites) newestElsewhere(ctx context.Context, others map[string]*Other, i
 		if !seen.Whole {
 			silent = o.Name
 		}
-		if newest.Record.State.Version == 0 || newest.Record.State.Lacks(found.Record.State) {
-			newest = found
+		if state := found.Record.State; state.Version != 0 && (from == nil || newest.Record.State.Lacks(state)) {
+			from, newest = &o.Site, found
 		}
 	})
-	return newest, silent
+	return from, newest, silent
 }
 
 // shift is how much later a copy comes due at one site than at another.
@@ -211,14 +251,14 @@ func (s *Sites) Lookup(ctx context.Context, id timer.ID) (store.ReadResult, erro
 	}
 	if err == nil {
 		if home := s.all()[s.home(&own.Record)]; home != nil && home.reached() {
-			there, _ := s.newestElsewhere(ctx, map[string]*Other{home.Name: home}, id)
+			_, there, _ := s.newestElsewhere(ctx, map[string]*Other{home.Name: home}, id)
 			if own.Record.State.Lacks(there.Record.State) {
 				return s.found(there)
 			}
 		}
 		return own, nil
 	}
-	there, silent := s.newestElsewhere(ctx, others, id)
+	_, there, silent := s.newestElsewhere(ctx, others, id)
 	if there.Record.State.Version != 0 && own.Record.State.Lacks(there.Record.State) {
 		return s.found(there)
 	}

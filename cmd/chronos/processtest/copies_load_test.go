@@ -26,6 +26,7 @@ type mix struct {
 	gets                         float64
 	members                      float64       // shares of timers of the second format, while load.members is set
 	waiting                      float64       // share of timers that are due long after the run
+	conditions                   float64       // share of updates and deletes of the version that was answered, and of no other
 	longest                      time.Duration // interval of a one-shot timer
 	longestRecurring             time.Duration // interval of a recurring timer
 }
@@ -93,7 +94,7 @@ func (l *load) timer(ctx context.Context, r *rand.Rand) {
 	if r.Float64() < ownKeys {
 		kind, key = history.Replace, "own"+asked.URL[strings.LastIndexByte(asked.URL, '/')+1:]
 	}
-	made := l.send(kind, key, asked, r, needsUpgrade(asked))
+	made := l.send(kind, key, asked, r, needsUpgrade(asked), "")
 	if made.Outcome != history.OK {
 		return
 	}
@@ -117,18 +118,22 @@ func (l *load) timer(ctx context.Context, r *rand.Rand) {
 		return
 	}
 	id, upgraded := made.Answer.ID, needsUpgrade(asked)
+	cond := ""
+	if what != history.Get && r.Float64() < l.mix.conditions {
+		cond = made.Answer.Version
+	}
 	switch what {
 	case history.Replace:
 		next := l.draw(r)
 		upgraded = upgraded || needsUpgrade(next)
-		if put := l.send(history.Replace, id, next, r, upgraded); put.Outcome == history.OK {
+		if put := l.send(history.Replace, id, next, r, upgraded, cond); put.Outcome == history.OK {
 			id = put.Answer.ID
 		}
 	default:
-		l.send(what, id, nil, r, upgraded)
+		l.send(what, id, nil, r, upgraded, cond)
 	}
 	if what != history.Get && r.Float64() < 0.3 {
-		l.send(history.Get, id, nil, r, upgraded)
+		l.send(history.Get, id, nil, r, upgraded, "")
 	}
 }
 
@@ -175,8 +180,9 @@ func bodyOf(asked *history.Asked) string {
 		float64(asked.IntervalMs)/1000, repeat, asked.URL, "body of "+n, members)
 }
 
-// send makes a request to a random node, of all or of the upgraded nodes, and records the request.
-func (l *load) send(kind history.Kind, id string, asked *history.Asked, r *rand.Rand, upgraded bool) history.Operation {
+// send makes a request to a random node, of all or of the upgraded nodes, and records the request. cond is the version that the
+// timer must have; "" for any version.
+func (l *load) send(kind history.Kind, id string, asked *history.Asked, r *rand.Rand, upgraded bool, cond string) history.Operation {
 	node, url := l.cluster.pick(r, upgraded)
 	method, body := map[history.Kind]string{
 		history.Create: http.MethodPost, history.Replace: http.MethodPut, history.Delete: http.MethodDelete, history.Get: http.MethodGet,
@@ -188,10 +194,14 @@ func (l *load) send(kind history.Kind, id string, asked *history.Asked, r *rand.
 	if asked != nil {
 		body = bodyOf(asked)
 	}
-	o := history.Operation{Kind: kind, Node: node, ID: id, Timer: asked, ReturnNs: -1, Outcome: history.Unknown}
+	var headers []string
+	if cond != "" {
+		headers = []string{"If-Match", `"` + cond + `"`}
+	}
+	o := history.Operation{Kind: kind, Node: node, ID: id, Timer: asked, If: cond, ReturnNs: -1, Outcome: history.Unknown}
 	o.Key, _, _ = strings.Cut(id, "-")
 	o.InvokeNs = l.journal.now()
-	if got, err := testkit.Ask(l.http, method, url, body); err == nil {
+	if got, err := testkit.Ask(l.http, method, url, body, headers...); err == nil {
 		l.answer(&o, got)
 	}
 	if asked != nil && !waits(asked) {
@@ -210,6 +220,8 @@ func (l *load) answer(o *history.Operation, got testkit.Answer) {
 	case o.Kind == history.Get && o.Status == http.StatusNotFound:
 		o.Outcome = history.OK
 	case o.Status >= http.StatusInternalServerError, o.Status == http.StatusTooManyRequests:
+	case o.Status == http.StatusPreconditionFailed: // the timer may be over; judged if not
+		o.Outcome = history.Failed
 	case o.Status == http.StatusConflict: // overtaken: the write may have been in force for a moment
 	case o.Status >= http.StatusBadRequest:
 		o.Outcome = history.Failed
@@ -247,7 +259,9 @@ func readAnswer(o *history.Operation, header http.Header, raw []byte) error {
 		o.Read = &history.Read{Seq: said.Sequence, State: said.State, URL: call.URI, BodyHash: history.HashOf(call.Opaque)}
 		return nil
 	}
-	o.Answer = &history.Answer{ID: said.ID, Key: said.Key, Copies: said.Copies, InFlight: header.Get("X-Chronos-In-Flight") == "true"}
+	o.Answer = &history.Answer{
+		ID: said.ID, Key: said.Key, Version: strings.Trim(header.Get("ETag"), `"`), Copies: said.Copies, InFlight: header.Get("X-Chronos-In-Flight") == "true",
+	}
 	if !said.Due.IsZero() {
 		o.Answer.DueMs = said.Due.UnixMilli()
 	}

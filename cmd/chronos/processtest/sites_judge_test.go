@@ -3,6 +3,7 @@ package processtest
 import (
 	"cmp"
 	"fmt"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -43,13 +44,14 @@ type siteJudge struct {
 	heldUp time.Duration // the longest hold-up of the test itself
 	slack  time.Duration // for lateness, after the hold-up
 
-	violations []string
-	obligatory int
-	skipped    int           // pops of recurring timers that a fault made give way to the next pop
-	worst      time.Duration // lateness, without a fault
-	worstFault time.Duration // lateness amid faults
-	twice      int           // callbacks that came again amid faults
-	outdated   int           // callbacks of versions that were replaced without telling both sites, or in flight
+	violations  []string
+	obligatory  int
+	skipped     int           // pops of recurring timers that a fault made give way to the next pop
+	worst       time.Duration // lateness, without a fault
+	worstFault  time.Duration // lateness amid faults
+	twice       int           // callbacks that came again amid faults
+	conditional int           // answers to writes on a condition
+	outdated    int           // callbacks of versions that were replaced without telling both sites, or in flight
 }
 
 // siteWrite is a POST or PUT with its callbacks.
@@ -90,6 +92,7 @@ func judgeSites(j *siteJudge) {
 		j.early(w)
 		j.again(w)
 		j.afterAnswer(w, timers[keyOf(w.Operation)])
+		j.conditions(w, timers[keyOf(w.Operation)])
 		if w.Outcome == history.OK {
 			j.lost(w, j.until(w, timers[keyOf(w.Operation)]))
 		}
@@ -178,6 +181,23 @@ func (j *siteJudge) afterAnswer(w *siteWrite, ops []*history.Operation) {
 	}
 }
 
+// conditions: a condition is not said to be unmet before the first pop of the version that the condition asks for, if the
+// version was not replaced.
+func (j *siteJudge) conditions(w *siteWrite, ops []*history.Operation) {
+	if w.Outcome != history.OK || w.Answer.Version == "" || j.forgotten(w.Operation) {
+		return
+	}
+	for _, op := range ops {
+		if op.If != w.Answer.Version || op.Outcome == history.Unknown {
+			continue
+		}
+		j.conditional++
+		if op.Status == http.StatusPreconditionFailed && op.ReturnNs < w.InvokeNs+int64(ahead(w, 1)) && j.until(w, ops) >= time.Duration(op.InvokeNs) {
+			j.violation("conditions", "a %s of version %s of %s through %s at %v was refused, and the version was there", op.Kind, op.If, w.Answer.Key, op.Node, time.Duration(op.ReturnNs))
+		}
+	}
+}
+
 // doneBy is when a write has taken effect, if ever.
 func doneBy(o *history.Operation) int64 {
 	if o.Outcome == history.OK {
@@ -208,7 +228,7 @@ func (j *siteJudge) forgotten(o *history.Operation) bool {
 func (j *siteJudge) until(w *siteWrite, ops []*history.Operation) time.Duration {
 	until := j.h.End.AtNs
 	for _, op := range ops {
-		if op != w.Operation && doneBy(op) >= w.InvokeNs {
+		if op != w.Operation && op.Outcome != history.Failed && doneBy(op) >= w.InvokeNs {
 			until = min(until, op.InvokeNs)
 		}
 	}

@@ -26,6 +26,15 @@ func TestSiteJudgeFinds(t *testing.T) {
 	remove := func(key string, at int64, answer history.Answer) history.Operation {
 		return history.Operation{Kind: history.Delete, Key: key, InvokeNs: at - second/100, ReturnNs: at, Outcome: history.OK, Status: 201, Answer: &answer}
 	}
+	only := func(version string, at int64, status int) history.Operation {
+		op := remove("k", at, told)
+		op.If, op.Status = version, status
+		if status >= 400 {
+			op.Outcome, op.Answer = history.Failed, nil
+		}
+		return op
+	}
+	versioned := put("k", "/1", "east-n1", second, 2000, 1, history.Answer{Version: "1"})
 	split := []siteFault{{from: 30 * time.Second, to: 40 * time.Second}}
 	one := put("k", "/1", "east-n1", second, 2000, 1, told)
 	late := put("k", "/1", "east-n1", 29*second, 2000, 1, told)
@@ -59,6 +68,10 @@ func TestSiteJudgeFinds(t *testing.T) {
 		"another site was wiped":    {ops: []history.Operation{put("k", "/1", "west-n1", 29*second, 2000, 1, untold)}, faults: []siteFault{{site: "east", wiped: true, from: 30 * time.Second, to: 31 * time.Second}}, want: "nothing lost"},
 		"both sites had it":         {ops: []history.Operation{put("k", "/1", "east-n1", 29*second, 2000, 1, told)}, faults: []siteFault{{site: "east", wiped: true, from: 30 * time.Second, to: 31 * time.Second}}, want: "nothing lost"},
 		"the end ends obligations":  {ops: []history.Operation{put("k", "/1", "east-n1", second, 3600000, 1, told)}},
+		"a condition is met":        {ops: []history.Operation{versioned, only("1", 2*second, 201)}},
+		"a met condition is denied": {ops: []history.Operation{versioned, only("1", 2*second, 412)}, calls: []history.Callback{call("k", "/1", "1", 1, 3*second)}, want: "conditions"},
+		"the version has popped":    {ops: []history.Operation{versioned, only("1", 32*second/10, 412)}, calls: []history.Callback{call("k", "/1", "1", 1, 3*second)}},
+		"another version is there":  {ops: []history.Operation{versioned, put("k", "/2", "east-n1", 19*second/10, 3600000, 1, told), only("1", 2*second, 412)}},
 		"a delete ends obligations": {ops: []history.Operation{one, remove("k", 2*second, told)}},
 	} {
 		t.Run(name, func(t *testing.T) {

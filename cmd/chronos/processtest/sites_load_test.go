@@ -30,9 +30,9 @@ func TestSitesUnderLoad(t *testing.T) {
 	}
 }
 
-// siteMix has many updates and deletes, of timers that are due soon and of timers that wait.
+// siteMix has many updates and deletes, some on a condition, of timers that are due soon and of timers that wait.
 func (p plan) siteMix(m *mix) {
-	m.rate, m.recurring, m.deletes, m.replaces, m.waiting = 200, 0.15, 0.15, 0.2, 0.05
+	m.rate, m.recurring, m.deletes, m.replaces, m.waiting, m.conditions = 200, 0.15, 0.15, 0.2, 0.05, 0.3
 	m.longest, m.longestRecurring = 10*time.Second, 3500*time.Millisecond
 }
 

@@ -342,9 +342,9 @@ func (r *siteRig) judgeRun(h *history.History) {
 			inFlight++
 		}
 	}
-	r.t.Logf("%s: %d requests, %d refused or without an answer, %d told one site alone, %d in flight; %d callbacks, %d pops had to come, worst lateness %v without a fault and %v amid faults, %d came again, %d of outdated versions, %d pops left out; the test itself was held up for %v at most",
+	r.t.Logf("%s: %d requests, %d refused or without an answer, %d told one site alone, %d in flight; %d callbacks, %d pops had to come, worst lateness %v without a fault and %v amid faults, %d came again, %d of outdated versions, %d pops left out; %d conditions; the test itself was held up for %v at most",
 		r.scenario.name, len(h.Operations), refused, untold, inFlight, len(h.Callbacks), j.obligatory, j.worst.Round(time.Millisecond), j.worstFault.Round(time.Millisecond),
-		j.twice, j.outdated, j.skipped, r.heldUp)
+		j.twice, j.outdated, j.skipped, j.conditional, r.heldUp)
 	for i, v := range j.violations {
 		if i == 20 {
 			r.t.Errorf("and %d more violations", len(j.violations)-i)
@@ -352,7 +352,7 @@ func (r *siteRig) judgeRun(h *history.History) {
 		}
 		r.t.Error(v)
 	}
-	if j.obligatory < 500 || untold+refused < 100 {
-		r.t.Errorf("%d pops had to come, %d requests told one site alone, and %d were refused: too few", j.obligatory, untold, refused)
+	if j.obligatory < 500 || untold+refused < 100 || j.conditional < 100 {
+		r.t.Errorf("%d pops had to come, %d requests told one site alone, %d were refused, and %d had a condition: too few", j.obligatory, untold, refused, j.conditional)
 	}
 }
