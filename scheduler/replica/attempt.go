@@ -42,6 +42,15 @@ func (w *Wish) seq() int {
 	return 1
 }
 
+// State is the state of a copy that has just taken the wish.
+func (w *Wish) State() timer.State {
+	state := w.written()
+	if state.Ended = w.Timer == nil; !state.Ended {
+		state.Seq = w.seq()
+	}
+	return state
+}
+
 // written are the version and the revision that the wish makes.
 func (w *Wish) written() timer.State {
 	state := timer.State{Version: w.Version}

@@ -18,8 +18,6 @@ type Seen struct {
 	Alike bool
 	// Whole says that every place where a copy may be has answered.
 	Whole bool
-	// Owners are the shards on which the copies belong.
-	Owners []string
 }
 
 // See reads the copies of some timers together, as a comparison between sites does.
@@ -35,9 +33,6 @@ func (k *Keeper) See(ctx context.Context, ids []timer.ID) []Seen {
 			s.Newest, s.Alike = c.newest.ReadResult, s.Whole
 		}
 		for f := range each(c.copies) {
-			if f.Home {
-				s.Owners = append(s.Owners, f.Shard.Name)
-			}
 			s.Alike = s.Alike && f.isAlike(&s.Newest)
 		}
 	}

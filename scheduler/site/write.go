@@ -151,18 +151,14 @@ func (s *Sites) takeLate(wishes []replica.Wish, heard <-chan told, sites int) {
 
 // confirm ends the marks of the writes that a site has confirmed.
 func (s *Sites) confirm(ctx context.Context, wishes []replica.Wish, t *told) {
-	ids := make([]timer.ID, len(wishes))
-	for i := range wishes {
-		ids[i] = wishes[i].ID.WithoutHint()
-	}
 	ends := map[string][]store.ToldMark{}
-	for i, seen := range s.own.Copies.See(ctx, ids) {
-		state, answer := seen.Newest.Record.State, &t.answers[i]
-		if answer.Err != nil || answer.Receipt.Unreached > 0 || state.Version != wishes[i].Version {
+	for i := range wishes {
+		w, answer := &wishes[i], &t.answers[i]
+		if answer.Err != nil || answer.Receipt.Unreached > 0 {
 			continue
 		}
-		for _, owner := range seen.Owners {
-			ends[owner] = append(ends[owner], store.ToldMark{Mark: store.Mark{Site: t.site, Key: ids[i].Key}, State: state})
+		for _, p := range s.own.Shards.Homes(w.ID.WithoutHint()) {
+			ends[p.Shard.Name] = append(ends[p.Shard.Name], store.ToldMark{Mark: store.Mark{Site: t.site, Key: w.ID.Key}, State: w.State()})
 		}
 	}
 	for owner, marks := range ends {
