@@ -52,7 +52,7 @@ func (s *Scheduler) delayOnce(ctx context.Context, id timer.ID, cond timer.Condi
 		return timer.Receipt{}, false, err
 	}
 	read, err := at.Copies.ReadAll(ctx, id, cond)
-	if err = at.Trust(ctx, read.Present().Version, err); err != nil {
+	if err := at.Trust(ctx, read.Present().Version, err); err != nil {
 		return timer.Receipt{}, false, err
 	}
 	w, err := at.Copies.Delay(read, by)

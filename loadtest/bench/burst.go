@@ -182,23 +182,31 @@ func (b *bench) fillBurst(ctx context.Context, s *stack, to *sink, n int) (due t
 
 // fill creates n timers as fast as possible.
 func fill(ctx context.Context, s *stack, n int, batches bool, each func(i int) string) error {
-	config := httpgen.Config{Addresses: s.addresses(), Connections: connections, Requests: n}
-	config.Request = func(i int, buf []byte) []byte { return appendPost(buf, "/timers", each(i)) }
 	if batches {
-		size := min(fillBatch, n)
-		config.Connections, config.Requests, config.Check = batchConnections, n/size, created(size)
-		if n%size != 0 {
-			return errors.New("fill: the number must be a multiple of the batch's size")
-		}
-		config.Request = func(i int, buf []byte) []byte {
+		return fillInBatches(ctx, s, n, min(fillBatch, n), batchConnections, each)
+	}
+	_, err := right(httpgen.Run(ctx, httpgen.Config{
+		Addresses: s.addresses(), Connections: connections, Requests: n,
+		Request: func(i int, buf []byte) []byte { return appendPost(buf, "/timers", each(i)) },
+	}))
+	return err
+}
+
+// fillInBatches creates n timers in batches of a size, over so many connections.
+func fillInBatches(ctx context.Context, s *stack, n, size, conns int, each func(i int) string) error {
+	if n%size != 0 {
+		return errors.New("fill: the number must be a multiple of the batch's size")
+	}
+	_, err := right(httpgen.Run(ctx, httpgen.Config{
+		Addresses: s.addresses(), Connections: conns, Requests: n / size, Check: created(size),
+		Request: func(i int, buf []byte) []byte {
 			timers := make([]string, size)
 			for k := range timers {
 				timers[k] = each(i*size + k)
 			}
 			return appendPost(buf, batchPath, batch(timers))
-		}
-	}
-	_, err := right(httpgen.Run(ctx, config))
+		},
+	}))
 	return err
 }
 

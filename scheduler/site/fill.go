@@ -237,8 +237,9 @@ const (
 	fillScan = 500
 )
 
-// fillLoops is how many partitions are told at the same time: the sites may be far apart.
-const fillLoops = 8
+// fillLoops is how many partitions are told at the same time. A page takes two round trips to the other site: with 16 pages
+// on their way, SweepRate is reached up to 160 ms apart.
+const fillLoops = 16
 
 // tellAll tells a site of all timers of the own site. The result is false if a timer could not be told.
 func (o *Other) tellAll(ctx context.Context) bool {

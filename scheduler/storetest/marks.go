@@ -78,7 +78,7 @@ func (v *view) Unmark(ctx context.Context, name string, told []store.ToldMark) e
 				is = e.state
 			}
 			if !m.State.Lacks(is) {
-				m.Mark.Age = 0
+				m.Age = 0
 				delete(s.marks, m.Mark)
 			}
 		}
