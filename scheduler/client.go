@@ -179,7 +179,7 @@ func present(ctx context.Context, at *site.Decision, id timer.ID, cond timer.Con
 	switch {
 	case !cond.IsZero():
 		found, err = at.Copies.Judge(ctx, id, cond)
-		err = at.Trust(ctx, found.Version, err)
+		err = at.Trust(ctx, found.Written(), err)
 	case id.RF == 0:
 		found.RF, silent, err = at.Copies.OwnFactor(ctx, id)
 	}
@@ -213,7 +213,7 @@ func (s *Scheduler) patchOnce(ctx context.Context, id timer.ID, cond timer.Condi
 		return timer.Receipt{}, false, err
 	}
 	read, err := at.Copies.ReadAll(ctx, id, cond)
-	if err := at.Trust(ctx, read.Present().Version, err); err != nil {
+	if err := at.Trust(ctx, read.Written(), err); err != nil {
 		return timer.Receipt{}, false, err
 	}
 	t := read.Timer()
@@ -256,7 +256,7 @@ func (s *Scheduler) DeleteIf(ctx context.Context, id timer.ID, cond timer.Condit
 		return timer.Receipt{}, err
 	}
 	found, err := at.Copies.Judge(ctx, id, cond)
-	if err := at.Trust(ctx, found.Version, err); err != nil {
+	if err := at.Trust(ctx, found.Written(), err); err != nil {
 		return timer.Receipt{}, err
 	}
 	id.RF = cmp.Or(found.RF, id.RF)

@@ -19,11 +19,13 @@ func (s *Scheduler) Fire(ctx context.Context, id timer.ID, cond timer.Condition)
 	if err != nil {
 		return timer.Receipt{}, err
 	}
-	receipt, err := at.Copies.Hasten(ctx, id, cond)
-	if err != nil {
-		err = at.Trust(ctx, 0, err)
+	if at.Elsewhere() {
+		found, err := at.Copies.Judge(ctx, id, cond)
+		if err := at.Trust(ctx, found.Written(), err); err != nil {
+			return timer.Receipt{}, err
+		}
 	}
-	return receipt, err
+	return at.Copies.Hasten(ctx, id, cond)
 }
 
 // Delay moves the next pop, and the grid of the pops behind, by so much, on a condition. The timer has a new
@@ -52,7 +54,7 @@ func (s *Scheduler) delayOnce(ctx context.Context, id timer.ID, cond timer.Condi
 		return timer.Receipt{}, false, err
 	}
 	read, err := at.Copies.ReadAll(ctx, id, cond)
-	if err := at.Trust(ctx, read.Present().Version, err); err != nil {
+	if err := at.Trust(ctx, read.Written(), err); err != nil {
 		return timer.Receipt{}, false, err
 	}
 	w, err := at.Copies.Delay(read, by)

@@ -2,7 +2,9 @@ package scheduler_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -335,8 +337,48 @@ func TestTheHomeDecidesConditions(t *testing.T) {
 			}
 		}
 		pass(20 * time.Second)
-		c.wantCalls([]timer.ID{made.ID}, 1, "west", receiver, 0, maxLate)
+		c.wantCalls([]timer.ID{made.ID}, 1, "east", receiver, 0, maxLate) // the home stays
 		c.wantNothingLeft()
+	})
+}
+
+// Rule "one site decides": of writes with one condition through nodes of both sites, one alone is carried out.
+func TestOneOfSeveralConditionsIsMet(t *testing.T) {
+	inTwoSites(t, func(c *siteTest) {
+		for _, site := range siteNames { // the other site hears of a write long after the write
+			c.models[site].Inject(func(op, _ string) error {
+				if op == "tell" {
+					time.Sleep(30 * time.Millisecond)
+				}
+				return nil
+			}, nil)
+		}
+		type condition struct {
+			id   timer.ID
+			cond timer.Condition
+		}
+		made := create(c.T, c.node("east"), oneShot(time.Hour))
+		all := map[string]condition{"replace": {made.ID, is(made.Version)}}
+		for i := range 8 { // either site decides about some of them
+			all[fmt.Sprintf("create %d", i)] = condition{timer.ID{Key: fmt.Sprintf("new-%d", i)}, absent}
+		}
+		for what, asks := range all {
+			var done atomic.Int64
+			var writes sync.WaitGroup
+			for i := range 40 {
+				n := c.nodes[siteNames[i%2]][i/2%siteNodes]
+				writes.Go(func() {
+					time.Sleep(time.Duration(i) * time.Millisecond)
+					if _, err := n.ReplaceIf(c.Context(), asks.id, oneShot(time.Hour), asks.cond); err == nil {
+						done.Add(1)
+					}
+				})
+			}
+			writes.Wait()
+			if n := done.Load(); n != 1 {
+				c.Errorf("%s: %d writes on the condition were carried out, want one", what, n)
+			}
+		}
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"sync"
 	"time"
 
 	"chronos/scheduler/shard"
@@ -157,21 +158,25 @@ func (f *finding) aboutToFire(shards *shard.Registry) bool {
 	return f.Leased || !r.State.Ended && (f.LookIn-offset < timing.DueSoon || r.State.Attempt == 0 && f.DueIn < timing.DueSoon)
 }
 
-// tell sends repairs, shard by shard, and returns the answers in the order of the writes.
+// tell sends repairs to all shards at the same time, and returns the answers in the order of the writes.
 func (k *Keeper) tell(ctx context.Context, writes []store.Write) []store.Written {
 	answers, of := make([]store.Written, len(writes)), map[string][]int{}
 	for i := range writes {
 		of[writes[i].Shard] = append(of[writes[i].Shard], i)
 	}
+	var tells sync.WaitGroup
 	for name, indexes := range of {
-		batch := make([]store.Write, len(indexes))
-		for n, i := range indexes {
-			batch[n] = writes[i]
-		}
-		for n, answer := range k.store.Tell(ctx, name, batch) {
-			answers[indexes[n]] = answer
-		}
+		tells.Go(func() {
+			batch := make([]store.Write, len(indexes))
+			for n, i := range indexes {
+				batch[n] = writes[i]
+			}
+			for n, answer := range k.store.Tell(ctx, name, batch) {
+				answers[indexes[n]] = answer
+			}
+		})
 	}
+	tells.Wait()
 	return answers
 }
 

@@ -15,6 +15,9 @@ type Present struct {
 	RF int // of the live timer; 0 if the timer does not exist
 }
 
+// Written is the version, or the later revision, of the newest copy; 0 without a copy.
+func (p *Present) Written() timer.Version { return max(p.Version, p.Rev) }
+
 // Judge asks all owners of a timer for the newest version, and judges the condition (rule
 // "conditions"). Errors: *timer.ConditionError; timer.ErrUndecided, if an owner does not answer or
 // the topology changes; timer.ErrOverloaded; timer.ErrUnavailable, if this node doesn't know where

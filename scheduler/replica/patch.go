@@ -25,6 +25,9 @@ func (r *Read) Timer() timer.Timer { return r.newest.Record.Timer }
 // Present is the newest copy that was read.
 func (r *Read) Present() Present { return r.present }
 
+// Written is as of Present; 0 if nothing was read.
+func (r *Read) Written() timer.Version { return r.present.Written() }
+
 // ReadAll reads a timer for a PATCH or a delay, on a condition. Errors: as Judge; timer.ErrNotFound; and
 // timer.ErrUndecided also where an owner has no copy: the timer may just have ended.
 func (k *Keeper) ReadAll(ctx context.Context, id timer.ID, cond timer.Condition) (Read, error) {

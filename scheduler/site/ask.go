@@ -2,6 +2,7 @@ package site
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -45,14 +46,14 @@ type view struct {
 type opinion struct {
 	newer   *view         // the newest state that the copy lacks; nil if no site has a newer state
 	wait    time.Duration // for an equal copy, or for an answer; 0 for none
-	without []*Other      // sites that do not know the timer
+	unknown *Other        // the home, which does not know the timer
 }
 
 // Ask compares copies with the copies of other sites: a copy that is not at its home with the sites before its own in the
 // timer's order, a copy at its home with all sites. Sites that can't be reached are left out (rule "compare with the other sites").
 func (s *Sites) Ask(ctx context.Context, questions []Question) []Verdict {
 	verdicts := make([]Verdict, len(questions))
-	newer, without, alike := map[*Other][]int{}, map[*Other][]int{}, map[*Other][]*store.Record{}
+	newer, unknown, alike := map[*Other][]int{}, map[*Other][]int{}, map[*Other][]*store.Record{}
 	all := make([]opinion, len(questions))
 	for i, views := range s.look(ctx, questions) {
 		q, said := &questions[i], &all[i]
@@ -67,10 +68,8 @@ func (s *Sites) Ask(ctx context.Context, questions []Question) []Verdict {
 			newer[said.newer.other] = append(newer[said.newer.other], i)
 		case said.wait > 0:
 			verdicts[i].Wait = said.wait
-		default:
-			for _, o := range said.without {
-				without[o] = append(without[o], i)
-			}
+		case said.unknown != nil:
+			unknown[said.unknown] = append(unknown[said.unknown], i)
 		}
 	}
 	for o, indexes := range newer {
@@ -87,13 +86,16 @@ func (s *Sites) Ask(ctx context.Context, questions []Question) []Verdict {
 			alike[o] = append(alike[o], &reads[n].Record)
 		}
 	}
-	for o, indexes := range without {
+	for o, indexes := range unknown {
 		asked := make([]*Question, len(indexes))
 		for n, i := range indexes {
 			asked[n] = &questions[i]
 		}
-		for n, over := range s.areOver(ctx, &s.own, &o.Site, asked) {
-			verdicts[indexes[n]].Over = verdicts[indexes[n]].Over || over
+		over, answered := s.areOver(ctx, &s.own, &o.Site, asked)
+		for n, i := range indexes {
+			if verdicts[i].Over = over[n]; !answered && questions[i].Overdue < timing.LeftToOthers {
+				verdicts[i].Wait = hesitation
+			}
 		}
 	}
 	for o, records := range alike {
@@ -166,7 +168,8 @@ func (s *Sites) weigh(q *Question, views []view) (said opinion) {
 			said.newer = v
 		}
 	}
-	home := s.home(q.Record) == s.ownName()
+	homeName := s.home(q.Record)
+	home := homeName == s.ownName()
 	for i := range views {
 		v := &views[i]
 		switch theirs := v.Newest.Record.State; {
@@ -174,8 +177,8 @@ func (s *Sites) weigh(q *Question, views []view) (said opinion) {
 			said.wait = max(said.wait, s.yield(q, v, home))
 		case !v.Whole && q.Overdue < timing.LeftToOthers:
 			said.wait = max(said.wait, hesitation)
-		case theirs.Version == 0 && !home && v.Whole:
-			said.without = append(said.without, v.other)
+		case theirs.Version == 0 && v.Whole && v.other.Name == homeName:
+			said.unknown = v.other
 		}
 	}
 	return said
@@ -259,26 +262,17 @@ func (o *Other) clear(ctx context.Context, whole []*store.Record) {
 }
 
 // areOver reports which timers of a site, that another site does not know, are over: the owners there have all that the
-// first site knew, and the other site needs not be told of this copy.
-func (s *Sites) areOver(ctx context.Context, from, at *Site, questions []*Question) []bool {
+// first site knew, and the other site needs not be told of this copy. answered is false if a shard did not say.
+func (s *Sites) areOver(ctx context.Context, from, at *Site, questions []*Question) (over []bool, answered bool) {
 	bounded, cancel := s.config.Awake.WithTimeout(ctx, patience)
 	defer cancel()
-	over, filled := make([]bool, len(questions)), map[string]bool{}
+	over = make([]bool, len(questions))
+	filled, answered := s.filledFrom(bounded, from, at, questions)
 	keys, of := map[*shard.Shard][]string{}, map[*shard.Shard][]int{}
 	for i, q := range questions {
 		id := q.Record.ID.WithoutHint()
 		homes := at.Shards.Homes(id)
-		over[i] = len(homes) > 0
-		for _, p := range homes {
-			name := p.Shard.Name
-			known, asked := filled[name]
-			if !asked {
-				noted, err := at.Shards.Store.Filled(bounded, name)
-				known = err == nil && slices.Contains(noted, s.nameOf(from))
-				filled[name] = known
-			}
-			over[i] = over[i] && known
-		}
+		over[i] = len(homes) > 0 && !slices.ContainsFunc(homes, func(p shard.Place) bool { return !filled[p.Shard] })
 		for _, p := range from.Shards.Homes(id) {
 			if over[i] && (!p.Shard.Away() || p.Shard.Name == q.Shard) {
 				keys[p.Shard], of[p.Shard] = append(keys[p.Shard], q.Record.ID.Key), append(of[p.Shard], i)
@@ -287,9 +281,33 @@ func (s *Sites) areOver(ctx context.Context, from, at *Site, questions []*Questi
 	}
 	for sh, wanted := range keys {
 		marked, err := from.Shards.Store.Marked(bounded, sh.Name, s.nameOf(at), wanted)
+		answered = answered && err == nil
 		for n, i := range of[sh] {
 			over[i] = over[i] && err == nil && !marked[n]
 		}
 	}
-	return over
+	return over, answered
+}
+
+// filledFrom asks the owners of timers at a site, all at the same time, whether another site has filled the owner. answered is
+// false if an owner did not say.
+func (s *Sites) filledFrom(ctx context.Context, from, at *Site, questions []*Question) (filled map[*shard.Shard]bool, answered bool) {
+	filled, answered = map[*shard.Shard]bool{}, true
+	for _, q := range questions {
+		for _, p := range at.Shards.Homes(q.Record.ID.WithoutHint()) {
+			filled[p.Shard] = false
+		}
+	}
+	var mu sync.Mutex
+	var asks sync.WaitGroup
+	for _, sh := range slices.Collect(maps.Keys(filled)) {
+		asks.Go(func() {
+			noted, err := at.Shards.Store.Filled(ctx, sh.Name)
+			mu.Lock()
+			defer mu.Unlock()
+			filled[sh], answered = slices.Contains(noted, s.nameOf(from)), answered && err == nil
+		})
+	}
+	asks.Wait()
+	return filled, answered
 }

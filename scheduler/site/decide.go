@@ -37,9 +37,12 @@ func (s *Sites) Decide(ctx context.Context, id timer.ID) (*Decision, error) {
 		return nil, err
 	}
 	from, newest := &s.own, s.own.Copies.See(ctx, []timer.ID{id})[0].Newest
-	if newest.Record.State.Version == 0 {
-		var silent string
-		if from, newest, silent = s.newestElsewhere(ctx, others, id); from == nil && silent != "" {
+	if state := newest.Record.State; state.Version == 0 || state.Ended { // a tombstone names no home
+		elsewhere, there, silent := s.newestElsewhere(ctx, others, id)
+		switch {
+		case elsewhere != nil && state.Lacks(there.Record.State):
+			from, newest = elsewhere, there
+		case silent != "":
 			return nil, fmt.Errorf("%w: site %s, which may have the timer, gives no answer", timer.ErrUndecided, silent)
 		}
 	}
@@ -50,13 +53,17 @@ func (s *Sites) Decide(ctx context.Context, id timer.ID) (*Decision, error) {
 		return nil, err
 	}
 	d := &Decision{Site: at, s: s}
-	if from != nil && from != at && !r.State.Ended {
+	if from != at && r.State.Version != 0 && !r.State.Ended {
 		d.known, d.from = &r, from
 	}
 	return d, nil
 }
 
-// Trust is err, the answer of the deciding site about the version that the site has found; 0 for none. If the site has
+// Elsewhere reports whether another site than the deciding site has the newest copy that was found: Trust may then doubt
+// the answer.
+func (d *Decision) Elsewhere() bool { return d.known != nil }
+
+// Trust is err, the answer of the deciding site about the write that the site has found; 0 for none. If the site has
 // an older version than another site, or none, and may have lost the timer, the error wraps timer.ErrUndecided instead.
 func (d *Decision) Trust(ctx context.Context, found timer.Version, err error) error {
 	unmet, refused := errors.AsType[*timer.ConditionError](err)
@@ -68,21 +75,26 @@ func (d *Decision) Trust(ctx context.Context, found timer.Version, err error) er
 	case err != nil && !errors.Is(err, timer.ErrNotFound):
 		return err
 	}
-	if found >= d.known.State.Version || d.s.areOver(ctx, d.from, d.Site, []*Question{{Record: d.known}})[0] {
+	if found >= d.known.State.Written() {
 		return err
+	}
+	if found == 0 {
+		if over, _ := d.s.areOver(ctx, d.from, d.Site, []*Question{{Record: d.known}}); over[0] {
+			return err
+		}
 	}
 	return fmt.Errorf("%w: site %s, the home of the timer, does not have the timer yet", timer.ErrUndecided, d.s.nameOf(d.Site))
 }
 
 // First is the first site in the order of a timer that does not exist yet, by a key that a client may repeat; a site that
-// this node can't reach is passed over.
+// this node can't reach, or that has lost its timers, is passed over.
 func (s *Sites) First(key string) *Site {
 	sites := s.own.Shards.Store.Sites()
 	for _, name := range sites.Order(key, "") {
 		if name == sites.Own {
 			return &s.own
 		}
-		if other := s.all()[name]; other != nil && other.reached() {
+		if other := s.all()[name]; other != nil && other.reached() && !other.empty.Load() {
 			return &other.Site
 		}
 	}
@@ -150,8 +162,8 @@ func (s *Sites) foreign(from, to *Site, read store.ReadResult, ontoLive bool) re
 	return replica.Foreign{Read: read, OntoLive: ontoLive}
 }
 
-// WriteAt carries out a wish that one site decides about: a wish with a condition, or a create that happens once. Then the other
-// sites are told.
+// WriteAt carries out a wish that one site decides about: a wish with a condition, or a create that happens once. The site
+// becomes the home, so that the site decides about the next condition, too. Then the other sites are told.
 func (s *Sites) WriteAt(ctx context.Context, at *Site, w replica.Wish) (timer.Receipt, error) {
 	if s.None() {
 		return at.Copies.Write(ctx, w)
@@ -160,7 +172,7 @@ func (s *Sites) WriteAt(ctx context.Context, at *Site, w replica.Wish) (timer.Re
 		return timer.Receipt{}, err
 	}
 	if w.Timer != nil {
-		w.Site = s.ownName()
+		w.Site = s.nameOf(at)
 	}
 	receipt, err := at.Copies.Write(ctx, w)
 	if err != nil {
@@ -194,8 +206,8 @@ func (s *Sites) spread(ctx context.Context, from *Site, receipt timer.Receipt) (
 	told := make([]bool, len(targets))
 	var tells sync.WaitGroup
 	for i, to := range targets {
-		if read.Record.State.Version == 0 {
-			continue
+		if read.Record.State.Written() < receipt.Version {
+			continue // an owner with the write has not answered
 		}
 		tells.Go(func() {
 			_, errs := to.Copies.BringUp(bounded, []replica.Foreign{s.foreign(from, to, read, false)})

@@ -269,8 +269,8 @@ func (o *Other) tellAll(ctx context.Context) bool {
 	return !untold.Load()
 }
 
-// tellPartition tells a site of all timers in a partition of a shard of the own site. The result is false if a timer could not
-// be told. With a fill, timers that are about to be called back are told as well.
+// tellPartition tells a site of all timers in a partition of a shard of the own site, those that are about to be called back
+// included. The result is false if a timer could not be told.
 func (o *Other) tellPartition(ctx context.Context, sh *shard.Shard, partition int, filling bool) bool {
 	for cursor, more := "", true; more; {
 		bounded, cancel := o.s.config.Awake.WithTimeout(ctx, timing.CopyPatience)
@@ -300,7 +300,7 @@ func (o *Other) tellPage(ctx context.Context, keys []string, filling bool) bool 
 	for _, seen := range o.s.own.Copies.See(bounded, ids) {
 		switch {
 		case seen.Newest.Record.State.Version == 0 && seen.Whole: // over meanwhile
-		case seen.Newest.Record.State.Version == 0, seen.Newest.Leased && !filling:
+		case seen.Newest.Record.State.Version == 0:
 			return false
 		default:
 			foreign = append(foreign, o.s.foreign(&o.s.own, &o.Site, seen.Newest, false))

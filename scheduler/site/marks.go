@@ -2,6 +2,7 @@ package site
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"time"
 
@@ -87,7 +88,7 @@ func (o *Other) tellMarksOf(ctx context.Context, sh *shard.Shard) (more bool) {
 	bounded, cancel := o.s.config.Awake.WithTimeout(ctx, 2*timing.AnswerLimit)
 	defer cancel()
 	var single []store.Mark
-	var told []store.ToldMark
+	var all *store.Mark // one at a time, so that the single marks of other partitions don't wait for many
 	for p := range store.Partitions {
 		if !sh.Ownership.First(p) {
 			continue
@@ -100,21 +101,35 @@ func (o *Other) tellMarksOf(ctx context.Context, sh *shard.Shard) (more bool) {
 		for _, m := range marks {
 			if !m.All {
 				single = append(single, m)
-			} else if len(marks) < markPage && o.tellPartition(ctx, sh, p, false) {
-				told = append(told, store.ToldMark{Mark: m})
+			} else if len(marks) < markPage {
+				all = &m
 			}
 		}
 	}
-	told = append(told, o.tellStates(bounded, single)...)
-	if len(told) == 0 {
+	if told := o.tellStates(bounded, single); len(told) > 0 {
+		if err := own.Unmark(bounded, sh.Name, told); err != nil {
+			sh.Log.Debug("marks could not be ended", "err", err)
+			return false
+		}
+		add(o.s.metrics.told, o.Name, len(told))
+	} else if all == nil {
 		return false
 	}
-	if err := own.Unmark(bounded, sh.Name, told); err != nil {
-		sh.Log.Debug("marks could not be ended", "err", err)
+	return (all == nil || o.tellAllOf(ctx, sh, *all)) && (more || all != nil)
+}
+
+// tellAllOf tells a site of all timers in the partition of a mark for all, and ends the mark: at SweepRate, that may take minutes.
+func (o *Other) tellAllOf(ctx context.Context, sh *shard.Shard, m store.Mark) bool {
+	if !o.tellPartition(ctx, sh, m.Partition, false) {
 		return false
 	}
-	add(o.s.metrics.told, o.Name, len(told))
-	return more
+	bounded, cancel := o.s.config.Awake.WithTimeout(ctx, timing.AnswerLimit)
+	defer cancel()
+	if o.s.own.Shards.Store.Unmark(bounded, sh.Name, []store.ToldMark{{Mark: m}}) != nil {
+		return false
+	}
+	add(o.s.metrics.told, o.Name, 1)
+	return true
 }
 
 // tellStates brings the copies of a site up to the present state of marked timers, and returns the marks that the site
@@ -144,18 +159,21 @@ func (o *Other) tellStates(ctx context.Context, marks []store.Mark) (told []stor
 	var alike []*store.Record
 	var replaced []timer.ID
 	for n, err := range errs {
-		if err != nil {
+		if err != nil && !errors.Is(err, timer.ErrRefused) {
 			o.s.config.Log.Debug("a site could not be told", "site", o.Name, "timer", foreign[n].Read.Record.ID.Key, "err", err)
 			continue
 		}
 		r := &foreign[n].Read.Record
 		switch {
+		case err != nil: // the site has a timer of the key with another replication factor, and keeps that timer
+			o.s.config.Log.Warn("a timer of another replication factor is at the other site, and stays there", "site", o.Name, "timer", r.ID.Key)
+			add(o.s.metrics.lost, o.Name, 1)
 		case replaces(r.State, before[n]):
 			replaced = append(replaced, r.ID)
 		case replaces(before[n], r.State) && !marks[of[n]].Outcome:
 			add(o.s.metrics.lost, o.Name, 1)
 		}
-		if whole[n] {
+		if whole[n] && err == nil {
 			alike = append(alike, r)
 		}
 		told = append(told, store.ToldMark{Mark: marks[of[n]], State: r.State})

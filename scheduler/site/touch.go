@@ -38,6 +38,9 @@ func (o *Other) readMarks(ctx context.Context, sh *shard.Shard) {
 	defer ticker.Stop()
 	for {
 		o.readMarksOf(ctx, sh)
+		if !o.waiting.some() {
+			sh.Answers.Outage.Forget() // the site has been told what it missed
+		}
 		select {
 		case <-ctx.Done():
 			return

@@ -50,14 +50,15 @@ func (s *Sites) WriteEach(ctx context.Context, wishes []replica.Wish) []replica.
 			batch[n] = wishes[i]
 		}
 		var again []int
-		for n, answer := range s.writeOnce(ctx, others, batch) {
+		last := try == maxRenewals || ctx.Err() != nil
+		for n, answer := range s.writeOnce(ctx, others, batch, last) {
 			i := open[n]
 			answers[i] = answer.Answer
 			if answer.newer && wishes[i].Humble {
 				answers[i] = replica.Answer{Err: timer.ErrSuperseded}
 				continue
 			}
-			if answer.newer && try < maxRenewals && ctx.Err() == nil {
+			if answer.newer && !last {
 				wishes[i].Version = s.own.Shards.NextVersion()
 				again = append(again, i)
 			}
@@ -75,8 +76,9 @@ type written struct {
 }
 
 // writeOnce writes to the own site, and then to all other sites that can be reached, at the same time. A write that the own site has not taken goes
-// nowhere: no site has a timer that no client was told of.
-func (s *Sites) writeOnce(ctx context.Context, others map[string]*Other, wishes []replica.Wish) []written {
+// nowhere: no site has a timer that no client was told of. After the last try a write is marked that is older than another
+// site's.
+func (s *Sites) writeOnce(ctx context.Context, others map[string]*Other, wishes []replica.Wish, last bool) []written {
 	begun := time.Now()
 	all := make([]written, len(wishes))
 	var taken []replica.Wish
@@ -121,7 +123,7 @@ func (s *Sites) writeOnce(ctx context.Context, others map[string]*Other, wishes 
 	for name := range untold {
 		s.takeAnswers(of, name, taken, nil)
 	}
-	s.mark(ctx, of)
+	s.mark(ctx, of, last)
 	if asked > 0 {
 		s.underWay.Go(func() { s.takeLate(taken, heard, asked) })
 	}
@@ -188,11 +190,11 @@ func (s *Sites) takeAnswers(all []*written, site string, wishes []replica.Wish, 
 }
 
 // mark marks the timers of which other sites have not been told, on the owners of the own site.
-func (s *Sites) mark(ctx context.Context, all []*written) {
+func (s *Sites) mark(ctx context.Context, all []*written, last bool) {
 	marks := map[string][]store.Mark{}
 	of := map[string][]int{}
 	for i, a := range all {
-		if a.newer || len(a.untold) == 0 {
+		if a.newer && !last || len(a.untold) == 0 {
 			continue
 		}
 		for _, site := range a.untold {
@@ -228,7 +230,7 @@ func (s *Sites) mark(ctx context.Context, all []*written) {
 	}
 	asks.Wait()
 	for i, a := range all {
-		if !a.newer && len(a.untold) > 0 && !marked[i] {
+		if (!a.newer || last) && len(a.untold) > 0 && !marked[i] {
 			a.Answer = replica.Answer{Err: fmt.Errorf("%w: site %s was not told, and no mark could be left", timer.ErrUnavailable, a.untold[0])}
 		}
 	}

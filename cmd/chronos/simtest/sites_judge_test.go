@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"testing"
 	"time"
 
 	"chronos/redisstore/record"
@@ -256,9 +257,20 @@ func (c *siteCluster) bothLost(from, to time.Duration) bool {
 		loses := func(f *siteFault) bool { return f.kind.loses() || f.kind == oneWiped }
 		return loses(&a) && a.at <= to &&
 			slices.ContainsFunc(c.setting.faults, func(b siteFault) bool {
-				return loses(&b) && b.site != a.site && b.at >= a.at && b.at < a.ends()+filling && b.ends() >= from
+				return loses(&b) && b.site != a.site && b.at >= a.at && b.at < c.setting.filled(&a) && b.ends() >= from
 			})
 	})
+}
+
+// filled is when a site that has lost data is filled: a fault amid the fill has the fill begin again.
+func (s *siteSetting) filled(lost *siteFault) time.Duration {
+	by := lost.ends() + filling
+	for i := range s.faults {
+		if f := &s.faults[i]; f.at >= lost.at && f.at < by {
+			by = max(by, f.ends()+filling)
+		}
+	}
+	return by
 }
 
 // healed is the end of the faults that were under way at an instant.
@@ -314,5 +326,29 @@ func (c *siteCluster) judgeEnd(fault func(string, ...any), byKey map[string][]*s
 			!c.bothLost(last.invoked, c.now()) && (last.everywhere() || !c.setting.during(last.invoked, c.now(), func(f *siteFault) bool { return f.kind.loses() })) {
 			fault("no copy of %s: %s", key, last)
 		}
+	}
+}
+
+// TestAFaultAmidTheFillProlongsTheFill: data of both sites may be lost until the fill that was disturbed is over.
+func TestAFaultAmidTheFillProlongsTheFill(t *testing.T) {
+	t.Parallel()
+	s := siteSetting{faults: []siteFault{
+		{kind: siteWiped, at: 100 * time.Second, last: 5 * time.Second},
+		{kind: sitesCut, at: 110 * time.Second, last: 60 * time.Second},
+		{kind: siteWiped, site: 1, at: 300 * time.Second, last: 5 * time.Second},
+	}}
+	if got, want := s.filled(&s.faults[0]), 170*time.Second+filling; got != want {
+		t.Errorf("filled by %v, want %v", got, want)
+	}
+	if got, want := s.filled(&s.faults[2]), 305*time.Second+filling; got != want {
+		t.Errorf("the last loss: filled by %v, want %v", got, want)
+	}
+	c := &siteCluster{setting: s}
+	if c.bothLost(0, 400*time.Second) {
+		t.Error("the second site lost data after the first was filled, and counts as lost with the first")
+	}
+	c.setting.faults[2].at = 180 * time.Second
+	if !c.bothLost(0, 400*time.Second) {
+		t.Error("the second site lost data before the first was filled, and does not count as lost with the first")
 	}
 }
