@@ -323,7 +323,7 @@ func (c *siteCluster) judgeEnd(fault func(string, ...any), byKey map[string][]*s
 	for key, ops := range byKey {
 		last := ops[len(ops)-1]
 		if last.outcome == acknowledged && last.kind != remove && last.timer.Interval > time.Hour && len(c.log.copies[0][key])+len(c.log.copies[1][key]) == 0 &&
-			!c.bothLost(last.invoked, c.now()) && (last.everywhere() || !c.setting.during(last.invoked, c.now(), func(f *siteFault) bool { return f.kind.loses() })) {
+			!slices.ContainsFunc(ops, func(o *siteOperation) bool { return unordered(last, o) }) && !c.bothLost(last.invoked, c.now()) && (last.everywhere() || !c.setting.during(last.invoked, c.now(), func(f *siteFault) bool { return f.kind.loses() })) {
 			fault("no copy of %s: %s", key, last)
 		}
 	}
@@ -350,5 +350,31 @@ func TestAFaultAmidTheFillProlongsTheFill(t *testing.T) {
 	c.setting.faults[2].at = 180 * time.Second
 	if !c.bothLost(0, 400*time.Second) {
 		t.Error("the second site lost data before the first was filled, and does not count as lost with the first")
+	}
+}
+
+// TestAnUnorderedDeleteMayWin: which of two writes of a cut is the later one is for the clocks; any other delete is over.
+func TestAnUnorderedDeleteMayWin(t *testing.T) {
+	t.Parallel()
+	in := func(site int, kind siteOperationKind, at time.Duration, sites int) *siteOperation {
+		return &siteOperation{
+			site: site, kind: kind, key: "k", invoked: at, returned: at, outcome: acknowledged,
+			receipt: timer.Receipt{Sites: sites, AllSites: 2}, timer: timer.Timer{Interval: 10 * time.Hour},
+		}
+	}
+	for name, want := range map[string]struct {
+		before *siteOperation
+		faults int
+	}{
+		"a delete at the other site, in the cut":           {in(0, remove, 95*time.Second, 1), 0},
+		"a delete at the same site":                        {in(1, remove, 95*time.Second, 1), 1},
+		"a delete at the other site, of which both heard":  {in(0, remove, 95*time.Second, 2), 1},
+		"a delete at the other site, long before the last": {in(0, remove, 10*time.Second, 1), 1},
+	} {
+		c, found := &siteCluster{start: time.Now()}, 0
+		c.judgeEnd(func(string, ...any) { found++ }, map[string][]*siteOperation{"k": {want.before, in(1, replace, 100*time.Second, 1)}})
+		if found != want.faults {
+			t.Errorf("%s: %d faults, want %d", name, found, want.faults)
+		}
 	}
 }
