@@ -324,7 +324,7 @@ func (c *siteCluster) judgeEnd(fault func(string, ...any), byKey map[string][]*s
 		last := ops[len(ops)-1]
 		if last.outcome == acknowledged && last.kind != remove && last.timer.Interval > time.Hour && len(c.log.copies[0][key])+len(c.log.copies[1][key]) == 0 &&
 			!slices.ContainsFunc(ops, func(o *siteOperation) bool { return unordered(last, o) }) && !c.bothLost(last.invoked, c.now()) && (last.everywhere() || !c.setting.during(last.invoked, c.now(), func(f *siteFault) bool { return f.kind.loses() })) {
-			fault("no copy of %s: %s", key, last)
+			fault("no copy of %s: %v", key, ops)
 		}
 	}
 }
