@@ -169,30 +169,34 @@ func TestWritesOfACutAreTold(t *testing.T) {
 
 // Of a timer that both sites have changed in a cut, the later version counts in both sites after the cut.
 func TestTheLaterWriteOfACutWins(t *testing.T) {
-	inTwoSites(t, func(c *siteTest) {
-		ids, deleted := c.create("east", 30, oneShot(time.Minute)), c.create("east", 30, oneShot(30*time.Second))
-		heal := c.cut()
-		pass(3 * time.Second)
-		for _, id := range ids {
-			for _, w := range []struct{ site, uri string }{{"east", "http://earlier/"}, {"west", "http://later/"}} {
-				if _, err := c.node(w.site).Replace(c.Context(), id, to(w.uri, 20*time.Second)); err != nil {
-					c.Fatal(err)
-				}
-				pass(10 * time.Millisecond)
-			}
-		}
-		for _, id := range deleted {
-			if _, err := c.node("west").Delete(c.Context(), id); err != nil {
+	for _, known := range []time.Duration{0, 3 * time.Second} { // since when the cut is known
+		inTwoSites(t, func(c *siteTest) { c.writeInACut(known) })
+	}
+}
+
+func (c *siteTest) writeInACut(known time.Duration) {
+	ids, deleted := c.create("east", 30, oneShot(time.Minute)), c.create("east", 30, oneShot(30*time.Second))
+	heal := c.cut()
+	pass(known)
+	for _, id := range ids {
+		for _, w := range []struct{ site, uri string }{{"east", "http://earlier/"}, {"west", "http://later/"}} {
+			if _, err := c.node(w.site).Replace(c.Context(), id, to(w.uri, 20*time.Second)); err != nil {
 				c.Fatal(err)
 			}
+			pass(10 * time.Millisecond)
 		}
-		pass(5 * time.Second)
-		heal()
-		pass(30 * time.Second)
-		c.wantCalls(ids, 1, "west", "http://later/", 0, maxLate)
-		c.wantCalls(deleted, 0, "", "", 0, 0)
-		c.wantNothingLeft()
-	})
+	}
+	for _, id := range deleted {
+		if _, err := c.node("west").Delete(c.Context(), id); err != nil {
+			c.Fatal(err)
+		}
+	}
+	pass(5 * time.Second)
+	heal()
+	pass(30 * time.Second)
+	c.wantCalls(ids, 1, "west", "http://later/", 0, maxLate)
+	c.wantCalls(deleted, 0, "", "", 0, 0)
+	c.wantNothingLeft()
 }
 
 // Rule "compare with the other sites": a home for which another site has marks finds the newer versions of that site
@@ -301,6 +305,43 @@ func TestAnEmptiedSiteIsFilled(t *testing.T) {
 		delay := siteDelay(time.Minute)
 		c.wantCalls(ids, 1, "west", receiver, delay, delay+time.Second)
 	})
+}
+
+// Rule "an emptied site is filled before it answers": a fill that a cut disturbs begins again.
+func TestACutAmidTheFillLosesNothing(t *testing.T) {
+	for _, lasts := range []time.Duration{500 * time.Millisecond, 5 * time.Second} {
+		inTwoSites(t, func(c *siteTest) { c.cutAmidTheFill(lasts) }, func(config *settings.Config) { config.SweepRate = 400 })
+	}
+}
+
+func (c *siteTest) cutAmidTheFill(lasts time.Duration) {
+	ids := c.create("east", 1000, oneShot(time.Hour))
+	for _, shard := range c.shards("west") {
+		c.models["west"].Wipe(shard)
+	}
+	pass(timing.FillDelay + 3*time.Second)
+	held := 0
+	for _, id := range ids {
+		held += len(c.copies("west", id.Key))
+	}
+	if held == 0 || held == 2*len(ids) {
+		c.Fatalf("%d copies of %d timers are in west when the sites are cut, want some", held, len(ids))
+	}
+	heal := c.cut()
+	pass(lasts)
+	if err := c.node("west").Ready(); !errors.Is(err, timer.ErrUnavailable) {
+		c.Errorf("ready amid the fill: %v, want that the site waits for its timers", err)
+	}
+	heal()
+	pass(time.Minute)
+	if err := c.node("west").Ready(); err != nil {
+		c.Error(err)
+	}
+	for _, id := range ids {
+		if n := len(c.copies("west", id.Key)); n != 2 {
+			c.Errorf("%d copies of %s in west after the fill, want 2", n, id)
+		}
+	}
 }
 
 // Rule "one site decides": a condition is about the newest version of the home. Without the home nobody decides.

@@ -2,7 +2,7 @@ package replica
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"slices"
 
 	"chronos/scheduler/store"
@@ -54,8 +54,11 @@ type Foreign struct {
 	OntoLive bool
 }
 
+// ErrOtherFactor says that a timer with another replication factor is there, and stays.
+var ErrOtherFactor = errors.New("a timer with another replication factor is there")
+
 // BringUp brings the owners of timers up to copies of another site, and returns for each timer the newest state that
-// was there before. The error of a timer wraps timer.ErrUnavailable if not all places could be brought up.
+// was there before. The error of a timer is ErrOtherFactor, or wraps timer.ErrUnavailable if not all places could be brought up.
 func (k *Keeper) BringUp(ctx context.Context, all []Foreign) ([]timer.State, []error) {
 	before, errs := make([]timer.State, len(all)), make([]error, len(all))
 	if err := k.store.Writable(); err != nil {
@@ -90,7 +93,7 @@ func (k *Keeper) BringUp(ctx context.Context, all []Foreign) ([]timer.State, []e
 		case answer.Err != nil:
 			errs[of[n]] = answer.Err
 		case answer.Status == store.WriteFactor:
-			errs[of[n]] = fmt.Errorf("%w: a timer with another replication factor is there", timer.ErrRefused)
+			errs[of[n]] = ErrOtherFactor
 		}
 	}
 	return before, errs

@@ -311,7 +311,7 @@ func (o *Other) tellPage(ctx context.Context, keys []string, filling bool) bool 
 	}
 	_, errs := o.Copies.BringUp(bounded, foreign)
 	for _, err := range errs {
-		if err != nil && !errors.Is(err, timer.ErrRefused) {
+		if err != nil && !errors.Is(err, replica.ErrOtherFactor) {
 			return false
 		}
 	}

@@ -159,7 +159,7 @@ func (o *Other) tellStates(ctx context.Context, marks []store.Mark) (told []stor
 	var alike []*store.Record
 	var replaced []timer.ID
 	for n, err := range errs {
-		if err != nil && !errors.Is(err, timer.ErrRefused) {
+		if err != nil && !errors.Is(err, replica.ErrOtherFactor) {
 			o.s.config.Log.Debug("a site could not be told", "site", o.Name, "timer", foreign[n].Read.Record.ID.Key, "err", err)
 			continue
 		}
