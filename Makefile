@@ -30,7 +30,7 @@ MODEL := chronos/scheduler/verify/model chronos/scheduler/verify/sitemodel
 LONG  := chronos/cmd/chronos/simtest chronos/redisstore/topology chronos/scheduler chronos/cmd/chronos-bridge chronos/redisstore $(MODEL)
 
 # With the race detector: tests that take minutes with it and whose code other tests run, too, and the store's tests in synctest bubbles.
-SLOW_RACES := TestMetricsAreFew|TestOldIDs|TestTagsCountOnce|HourlySweep|TestAdmitIsOncePerKeyWhileItWaits|TestAdmitThroughFaults/[1-9]|TestHangingDestinationsDelayNobodyElse|TestAShardThatWasGivenUp|TestAGivenUpShardJoinsAgain|TestAShardThatLostItsLastSeconds|TestRemember$$|TestIdempotencyKeyMakesOneTimer|TestTombstonesTellBeforeTheyGo|TestShardTurnsSlow/430ms|TestCoordinatorIsKilled/call_1|TestContractMini|TestDifferentialMini|TestDoneRemovesOnlyItsPredecessor
+SLOW_RACES := TestMetricsAreFew|TestOldIDs|TestTagsCountOnce|HourlySweep|TestAdmitIsOncePerKeyWhileItWaits|TestAdmitThroughFaults/[1-9]|TestHangingDestinationsDelayNobodyElse|TestAShardThatWasGivenUp|TestAGivenUpShardJoinsAgain|TestAShardThatLostItsLastSeconds|TestRemember$$|TestIdempotencyKeyMakesOneTimer|TestTombstonesTellBeforeTheyGo|TestShardTurnsSlow/430ms|TestCoordinatorIsKilled/call_1|TestContractMini|TestDifferentialMini|TestDoneRemovesOnlyItsPredecessor|TestALeasedBackupKnows
 STORE      := chronos/redisstore chronos/redisstore/shard chronos/redisstore/topology
 BUBBLES     = $(shell grep -l testing/synctest redisstore/*_test.go redisstore/shard/*_test.go | xargs grep -ho '^func Test[A-Za-z0-9]*' | cut -c6- | paste -sd'|')
 
