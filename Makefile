@@ -76,7 +76,7 @@ deploy: test-needs ## test the files of deploy: build the images in folders, run
 race: race-needs ## run the tests with the race detector, but those of processes and browsers and what has one goroutine
 	go test -C loadtest -race $(TEST_FLAGS) ./...
 	@# On one processor each (-cpu 1): several threads that run timers of one synctest bubble share one context of Go 1.26's race detector, which then crashes. The engine's tests take some 7 minutes so.
-	go test -race -cpu 1 -skip '$(SLOW_RACES)' $(TEST_FLAGS) -timeout 15m $(filter-out $(STORE) $(MODEL),$(LONG)) $$(go list ./... | grep -vx -e $(PROCESSES) -e $(BRIDGES) -e $(BROWSERS) -e $(STRANGER) $(addprefix -e ,$(STORE) $(MODEL)))
+	go test -race -cpu 1 -skip '$(SLOW_RACES)' $(TEST_FLAGS) -timeout 20m $(filter-out $(STORE) $(MODEL),$(LONG)) $$(go list ./... | grep -vx -e $(PROCESSES) -e $(BRIDGES) -e $(BROWSERS) -e $(STRANGER) $(addprefix -e ,$(STORE) $(MODEL)))
 	go test -race -cpu 1 -run '^($(BUBBLES))$$' $(TEST_FLAGS) $(STORE)
 	@# The other tests of the store have bounds in real time, which one processor doesn't keep.
 	go test -race -parallel 4 -skip '$(SLOW_RACES)|^($(BUBBLES))$$' $(TEST_FLAGS) $(STORE)
