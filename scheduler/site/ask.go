@@ -93,7 +93,7 @@ func (s *Sites) Ask(ctx context.Context, questions []Question) []Verdict {
 		}
 		over, answered := s.areOver(ctx, &s.own, &o.Site, asked)
 		for n, i := range indexes {
-			if verdicts[i].Over = over[n]; !answered && questions[i].Overdue < timing.LeftToOthers {
+			if verdicts[i].Over = over[n]; !over[n] && !answered && questions[i].Overdue < timing.LeftToOthers {
 				verdicts[i].Wait = hesitation
 			}
 		}
