@@ -167,6 +167,12 @@ func (b *Browser) Click(selector string) {
 	b.Do("click", Args{"selector": selector}, nil)
 }
 
+// Follow clicks on the only link of the selector, and waits until the browser has loaded the page behind the link.
+func (b *Browser) Follow(selector string) {
+	b.t.Helper()
+	b.Do("follow", Args{"selector": selector}, nil)
+}
+
 // Press presses a key, such as Tab.
 func (b *Browser) Press(key string) {
 	b.t.Helper()

@@ -117,7 +117,10 @@ func (s *shown) findsWhyACallbackFails(receiver *webhooktest.Receiver, mended *a
 		if strings.Contains(s.all("tbody"), "order-4711") {
 			break
 		}
-		s.Click("text=go on")
+		s.Follow("text=go on")
+	}
+	if text := s.all("main"); !strings.Contains(text, "order-4711") {
+		s.t.Fatalf("the search ends without order-4711:\n%s", text)
 	}
 	s.Click("a >> text=order-4711")
 	s.await(10*time.Second, "main", "status 503")

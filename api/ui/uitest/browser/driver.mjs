@@ -41,6 +41,8 @@ const commands = {
   async goto({ url }) { return (await page.goto(url)).status(); },
   async fill({ selector, text }) { await page.fill(selector, text); },
   async click({ selector }) { await page.click(selector); },
+  // A click alone doesn't wait for the page behind a link: a script could meet a page that has come in half.
+  async follow({ selector }) { await Promise.all([page.waitForEvent('load'), page.click(selector)]); },
   async press({ key }) { await page.keyboard.press(key); },
   async type({ text }) { await page.keyboard.type(text); },
   async text({ selector }) { return await page.locator(selector).first().innerText(); },
