@@ -104,6 +104,13 @@ func (c *siteTest) cut() (heal func()) {
 	}
 }
 
+// cutOff cuts the links of one node of a site to another site.
+func (c *siteTest) cutOff(site string, node int, other string) {
+	for _, shard := range c.shards(other) {
+		c.models[other].Connect(fmt.Sprintf("%s-%d", site, node), shard, storetest.LinkCut)
+	}
+}
+
 func (c *siteTest) shards(site string) []string { return c.models[site].Open("probe").Shards() }
 
 // create creates timers at a site.
@@ -130,6 +137,21 @@ func (c *siteTest) copies(site, key string) (all []timer.State) {
 		}
 	}
 	return all
+}
+
+// empty wipes so many shards of a site.
+func (c *siteTest) empty(site string, shards int) {
+	for _, shard := range c.shards(site)[:shards] {
+		c.models[site].Wipe(shard)
+	}
+}
+
+// held is how many copies of timers a site has.
+func (c *siteTest) held(site string, ids []timer.ID) (n int) {
+	for _, id := range ids {
+		n += len(c.copies(site, id.Key))
+	}
+	return n
 }
 
 // live is how many live copies of a version a site has.

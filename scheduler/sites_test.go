@@ -279,9 +279,7 @@ func TestACopyThatTheHomeHasLostIsCalled(t *testing.T) {
 func TestAnEmptiedSiteIsFilled(t *testing.T) {
 	inTwoSites(t, func(c *siteTest) {
 		ids, own := c.create("east", 300, oneShot(time.Minute)), c.create("west", 300, oneShot(5*time.Second))
-		for _, shard := range c.shards("west") {
-			c.models["west"].Wipe(shard)
-		}
+		c.empty("west", 2)
 		pass(2 * time.Second)
 		if err := c.node("west").Ready(); !errors.Is(err, timer.ErrUnavailable) {
 			c.Errorf("ready: %v, want that the site waits for its timers", err)
@@ -307,24 +305,70 @@ func TestAnEmptiedSiteIsFilled(t *testing.T) {
 	})
 }
 
+// Rule "an emptied site is filled before it answers": the nodes of a site share the fill, and each does what another leaves.
+func TestNodesShareAFill(t *testing.T) {
+	const timers, rate = 400, 40
+	const (
+		alone    = 2 * timers / rate * time.Second // a node tells of a timer for each copy in its site
+		amid     = timing.FillDelay + 3*time.Second
+		fewTicks = 4 * time.Second
+	)
+	for _, v := range []struct {
+		name        string
+		at          time.Duration // when the fill is disturbed, from the loss
+		disturb     func(c *siteTest)
+		least, most time.Duration // from the loss until all timers are there
+	}{
+		{"by two", amid, func(*siteTest) {}, timing.FillDelay + alone/2, timing.FillDelay + alone/2},
+		{"the first is cut off before", 0, func(c *siteTest) { c.cutOff("east", 0, "west") }, timing.FillDelay + alone, 2*timing.FillDelay + alone},
+		{"the second is cut off before", 0, func(c *siteTest) { c.cutOff("east", 1, "west") }, timing.FillDelay + alone, 2*timing.FillDelay + alone},
+		{"the first is cut off", amid, func(c *siteTest) { c.cutOff("east", 0, "west") }, timing.FillDelay + alone/2, timing.FillDelay + alone},
+		{"the second is cut off", amid, func(c *siteTest) { c.cutOff("east", 1, "west") }, timing.FillDelay + alone/2, timing.FillDelay + alone},
+		{"a node ends", amid, func(c *siteTest) { c.nodes["east"][1].stop() }, timing.FillDelay + alone/2, timing.FillDelay + alone},
+		{"a shard is emptied again", amid, func(c *siteTest) { c.empty("west", 1) }, timing.FillDelay + alone/2, timing.FillDelay + alone/2}, // west brings back what was there
+		{"all is emptied again", amid, func(c *siteTest) { c.empty("west", 2) }, amid + timing.FillDelay + alone/2, amid + timing.FillDelay + alone/2},
+	} {
+		t.Run(v.name, func(t *testing.T) {
+			inTwoSites(t, func(c *siteTest) {
+				ids := c.create("east", timers, oneShot(time.Hour))
+				c.empty("west", 2)
+				lost := time.Now()
+				pass(v.at)
+				if held := c.held("west", ids); (held == 0) != (v.at == 0) || held > timers {
+					c.Fatalf("%d copies of %d timers are in west %v after the loss", held, timers, v.at)
+				}
+				v.disturb(c)
+				for c.held("west", ids) < 2*timers || c.node("west").Ready() != nil {
+					if pass(time.Second); time.Since(lost) > time.Minute {
+						c.Fatalf("%d copies are in west after a minute, ready: %v", c.held("west", ids), c.node("west").Ready())
+					}
+				}
+				if took := time.Since(lost); took < v.least-fewTicks || took > v.most+fewTicks {
+					c.Errorf("the fill took %v, want %v to %v", took, v.least-fewTicks, v.most+fewTicks)
+				}
+				pass(timing.FillDelay + alone)
+				for _, shard := range c.shards("west") {
+					if from, err := c.models["west"].Open("probe").Filled(c.Context(), shard); err != nil || !slices.Contains(from, "east") {
+						c.Errorf("%s was filled from %v, want east among them; %v", shard, from, err)
+					}
+				}
+			}, func(config *settings.Config) { config.SweepRate = rate })
+		})
+	}
+}
+
 // Rule "an emptied site is filled before it answers": a fill that a cut disturbs begins again.
 func TestACutAmidTheFillLosesNothing(t *testing.T) {
 	for _, lasts := range []time.Duration{500 * time.Millisecond, 5 * time.Second} {
-		inTwoSites(t, func(c *siteTest) { c.cutAmidTheFill(lasts) }, func(config *settings.Config) { config.SweepRate = 400 })
+		inTwoSites(t, func(c *siteTest) { c.cutAmidTheFill(lasts) }, func(config *settings.Config) { config.SweepRate = 100 })
 	}
 }
 
 func (c *siteTest) cutAmidTheFill(lasts time.Duration) {
 	ids := c.create("east", 1000, oneShot(time.Hour))
-	for _, shard := range c.shards("west") {
-		c.models["west"].Wipe(shard)
-	}
+	c.empty("west", 2)
 	pass(timing.FillDelay + 3*time.Second)
-	held := 0
-	for _, id := range ids {
-		held += len(c.copies("west", id.Key))
-	}
-	if held == 0 || held == 2*len(ids) {
+	if held := c.held("west", ids); held == 0 || held == 2*len(ids) {
 		c.Fatalf("%d copies of %d timers are in west when the sites are cut, want some", held, len(ids))
 	}
 	heal := c.cut()

@@ -30,7 +30,7 @@ func refillSection() section {
 			Title: "Refill",
 			Notes: []string{
 				"200,000 copies of timers are lost: those of one of two shards, or those of both shards of a site, whose other site has the timers. Time from the loss until all copies are there again, " +
-					"and all nodes are ready; two nodes, nothing else to do, at the default CHRONOS_SWEEP_RATE.",
+					"and all nodes are ready; two nodes in each site, nothing else to do, at the default CHRONOS_SWEEP_RATE.",
 			},
 			Columns: []figure.Column{{Metric: "seconds", Title: "s"}},
 			Ours:    refillSite,
@@ -58,7 +58,7 @@ func refillOfShard(ctx context.Context, b *bench, s *stack, add func(string, flo
 
 // refillOfSite measures how long a site needs for another site that has lost its data.
 func refillOfSite(ctx context.Context, b *bench, add func(string, float64)) (err error) {
-	s, err := b.startSites(ctx)
+	s, err := b.startSites(ctx, 2)
 	if err != nil {
 		return err
 	}

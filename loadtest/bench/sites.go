@@ -50,7 +50,7 @@ func sitesSection() section {
 // apart measures two sites of two redis-servers and a node each.
 func apart(more ...string) func(context.Context, *bench, func(string, float64)) error {
 	return func(ctx context.Context, b *bench, add func(string, float64)) (err error) {
-		s, err := b.startSites(ctx, more...)
+		s, err := b.startSites(ctx, 1, more...)
 		if err != nil {
 			return err
 		}
@@ -74,7 +74,8 @@ func (s *sitesStack) stop() error {
 	return err
 }
 
-func (b *bench) startSites(ctx context.Context, more ...string) (*sitesStack, error) {
+// startSites starts two sites of so many nodes each, and two Redis instances each.
+func (b *bench) startSites(ctx context.Context, nodesEach int, more ...string) (*sitesStack, error) {
 	const each = 2 // redis-servers of a site
 	names := []string{"lon", "nyc"}
 	s := &sitesStack{stack: stack{copies: each}}
@@ -98,12 +99,13 @@ func (b *bench) startSites(ctx context.Context, more ...string) (*sitesStack, er
 			seen[site] = append(seen[site], fmt.Sprintf("%c@%s=redis://%s/0", 'a'+rune(i), names[i/each], address))
 		}
 	}
-	nodes, errs := make([]*machine.Node, len(names)), make([]error, len(names))
+	nodes, errs := make([]*machine.Node, len(names)*nodesEach), make([]error, len(names)*nodesEach)
 	var starts sync.WaitGroup // a node of a new cluster waits for the nodes of the other site
-	for site, name := range names {
+	for i := range nodes {
 		starts.Go(func() {
-			env := append([]string{"CHRONOS_REDIS=" + strings.Join(seen[site], ","), "CHRONOS_SITE=" + name}, more...)
-			nodes[site], errs[site] = machine.StartNode(ctx, b.dir, b.node, s.shards, env...)
+			site := i / nodesEach
+			env := append([]string{"CHRONOS_REDIS=" + strings.Join(seen[site], ","), "CHRONOS_SITE=" + names[site]}, more...)
+			nodes[i], errs[i] = machine.StartNode(ctx, b.dir, b.node, s.shards, env...)
 		})
 	}
 	starts.Wait()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -136,37 +137,16 @@ func (site *Site) begin(ctx context.Context, sites []string) error {
 	return errors.Join(errs...)
 }
 
-// fillAgain fills the shards of another site that have lost their timers, until ctx ends. One node of the own site does so:
-// the first to look after the first partition of the first shard.
+// fillAgain fills the shards of another site that have lost their timers, until ctx ends. The nodes of the own site share the
+// fill: each tells of its own partitions first, and then of those that other nodes have left.
 func (o *Other) fillAgain(ctx context.Context) {
-	ticker := time.NewTicker(timing.BeatInterval)
-	defer ticker.Stop()
-	lacking := map[string]time.Time{} // since when a shard lacks a fill
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-		if !o.s.fillsOthers() || !o.reached() {
+	lacking := map[string]time.Time{} // since when a shard lacks a fill that has begun
+	for awake.Sleep(ctx, timing.BeatInterval) {
+		if o.s.Hollow() || !o.reached() {
 			clear(lacking)
 			continue
 		}
-		var names []string
-		for name, sh := range o.Shards.All() {
-			if sh.Away() || o.isFilled(ctx, name) {
-				delete(lacking, name)
-				continue
-			}
-			if lacking[name].IsZero() {
-				lacking[name] = time.Now()
-			}
-			if time.Since(lacking[name]) >= timing.FillDelay {
-				names = append(names, name)
-			}
-		}
-		if len(names) > 0 && o.fillShards(ctx, names) {
-			clear(lacking)
+		for o.fillOnePart(ctx, lacking) {
 		}
 	}
 }
@@ -182,53 +162,137 @@ func (o *Other) watchFill(ctx context.Context) {
 	}
 }
 
-// fillsOthers reports whether this node fills other sites for its own site, which must have its own timers.
-func (s *Sites) fillsOthers() bool {
-	if s.Hollow() {
+// fillOnePart fills shards with the timers of a partition. The result is false if nothing is to be done now, or could not be done.
+func (o *Other) fillOnePart(ctx context.Context, lacking map[string]time.Time) bool {
+	open := o.openFills(ctx, lacking)
+	p, some := o.nextPart(open)
+	if !some {
 		return false
 	}
+	if !o.tellPart(ctx, p) {
+		o.s.config.Log.Warn("a part of the fill of a site has to begin again", "site", o.Name, "partition", p)
+		return false
+	}
+	for name, fill := range open {
+		if o.Shards.Store.NoteFilled(ctx, name, []string{fill.part(p)}) != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// openFill is a fill of a shard that lacks timers of some partitions.
+type openFill struct {
+	note string // of the beginning
+	told [store.Partitions]bool
+}
+
+// part is the note that the shard has all timers of a partition.
+func (f *openFill) part(p int) string { return fmt.Sprintf("%s/%d", f.note, p) }
+
+// beganAt are the notes of the beginning of a fill for the present placement of the own site, without the time: copies that
+// move between shards of the own site may slip through a fill that began before.
+func (s *Sites) beganAt() string {
+	return begun + s.ownName() + ":" + s.own.Shards.Store.View() + ":"
+}
+
+// readFill takes the latest fill from the notes of a shard. The note of the beginning is empty without a fill.
+func (s *Sites) readFill(noted []string) (f openFill) {
+	for _, note := range noted {
+		if strings.HasPrefix(note, s.beganAt()) && !strings.Contains(note, "/") {
+			f.note = max(f.note, note)
+		}
+	}
+	for p := range f.told {
+		f.told[p] = slices.Contains(noted, f.part(p))
+	}
+	return f
+}
+
+// openFills are the fills of shards that lack timers of the own site. Fills begin and end here, too: the first node begins a
+// fill, or any other node if the first does not.
+func (o *Other) openFills(ctx context.Context, lacking map[string]time.Time) map[string]openFill {
+	open := map[string]openFill{}
+	wait := timing.FillDelay
+	if !o.s.tellsFirst(0) {
+		wait *= 2
+	}
+	var begins, ends []string
+	for name, sh := range o.Shards.All() {
+		noted, lacks := o.lacksFill(ctx, name)
+		if sh.Away() || !lacks {
+			delete(lacking, name)
+			continue
+		}
+		fill := o.s.readFill(noted)
+		if fill.note == "" {
+			if lacking[name].IsZero() {
+				lacking[name] = time.Now()
+			}
+			if time.Since(lacking[name]) >= wait {
+				begins = append(begins, name)
+			}
+			continue
+		}
+		delete(lacking, name)
+		if slices.Contains(fill.told[:], false) {
+			open[name] = fill
+		} else {
+			ends = append(ends, name)
+		}
+	}
+	o.note(ctx, begins, o.s.beganAt()+time.Now().UTC().Format(time.RFC3339Nano), "a site has lost timers, and is filled")
+	o.note(ctx, ends, o.s.ownName(), "the site is filled")
+	return open
+}
+
+// lacksFill reports whether a shard of the site lacks timers of the own site, and returns the notes of the shard. A shard
+// that does not answer lacks none.
+func (o *Other) lacksFill(ctx context.Context, name string) (noted []string, lacks bool) {
+	bounded, cancel := o.s.config.Awake.WithTimeout(ctx, timing.BeatInterval)
+	defer cancel()
+	noted, err := o.Shards.Store.Filled(bounded, name)
+	return noted, err == nil && !slices.Contains(noted, o.s.ownName())
+}
+
+// note makes a note on shards of the site, and logs a line.
+func (o *Other) note(ctx context.Context, shards []string, note, line string) {
+	if len(shards) == 0 {
+		return
+	}
+	for _, name := range shards {
+		if err := o.Shards.Store.NoteFilled(ctx, name, []string{note}); err != nil {
+			return // again in a second
+		}
+	}
+	o.s.config.Log.Info(line, "site", o.Name, "shards", shards)
+}
+
+// tellsFirst reports whether this node is the first of the own site to tell other sites of a partition.
+func (s *Sites) tellsFirst(p int) bool {
 	var first *shard.Shard
 	for _, sh := range s.own.Shards.All() {
 		if first == nil || sh.Name < first.Name {
 			first = sh
 		}
 	}
-	return first != nil && first.Ownership.First(0)
+	return first != nil && first.Ownership.First(p)
 }
 
-// isFilled reports whether a shard of the site has the timers of the own site, or does not say.
-func (o *Other) isFilled(ctx context.Context, name string) bool {
-	bounded, cancel := o.s.config.Awake.WithTimeout(ctx, timing.BeatInterval)
-	defer cancel()
-	from, err := o.Shards.Store.Filled(bounded, name)
-	return err != nil || slices.Contains(from, o.s.ownName())
-}
-
-// fillShards tells the site of all timers of the own site, and then notes that the named shards are filled.
-func (o *Other) fillShards(ctx context.Context, names []string) bool {
-	own := o.s.ownName()
-	note := begun + own + ":" + time.Now().UTC().Format(time.RFC3339Nano)
-	for _, name := range names {
-		if err := o.Shards.Store.NoteFilled(ctx, name, []string{note}); err != nil {
-			return false
+// nextPart is a partition that some fill lacks: one of this node's, or the last that is left.
+func (o *Other) nextPart(open map[string]openFill) (next int, some bool) {
+	for p := range store.Partitions {
+		for _, fill := range open {
+			if fill.told[p] {
+				continue
+			}
+			if o.s.tellsFirst(p) {
+				return p, true
+			}
+			next, some = p, true
 		}
 	}
-	began := time.Now()
-	o.s.config.Log.Info("a site has lost timers, and is filled", "site", o.Name, "shards", names)
-	if !o.tellAll(ctx) {
-		o.s.config.Log.Warn("the fill of a site has to begin again", "site", o.Name)
-		return false
-	}
-	for _, name := range names {
-		if from, err := o.Shards.Store.Filled(ctx, name); err != nil || !slices.Contains(from, note) {
-			return false // emptied meanwhile
-		}
-		if err := o.Shards.Store.NoteFilled(ctx, name, []string{own}); err != nil {
-			return false
-		}
-	}
-	o.s.config.Log.Info("the site is filled", "site", o.Name, "shards", names, "took", time.Since(began).Round(time.Millisecond))
-	return true
+	return next, some
 }
 
 const (
@@ -237,41 +301,55 @@ const (
 	fillScan = 500
 )
 
-// fillLoops is how many partitions are told at the same time. A page takes two round trips to the other site: with 16 pages
+// fillLoops is how many pages a fill tells at the same time. A page takes two round trips to the other site: with 16 pages
 // on their way, SweepRate is reached up to 160 ms apart.
 const fillLoops = 16
 
-// tellAll tells a site of all timers of the own site. The result is false if a timer could not be told.
-func (o *Other) tellAll(ctx context.Context) bool {
-	type part struct {
-		shard     *shard.Shard
-		partition int
-	}
-	parts := make(chan part, len(o.s.own.Shards.All())*store.Partitions)
+// tellPart tells a site of all timers in a partition of all shards of the own site. The result is false if a timer could not
+// be told.
+func (o *Other) tellPart(ctx context.Context, partition int) bool {
+	ctx, fail := context.WithCancel(ctx)
+	defer fail()
+	pages := make(chan []string)
+	var scans, loops sync.WaitGroup
 	for _, sh := range o.s.own.Shards.All() {
-		for p := range store.Partitions {
-			parts <- part{sh, p}
-		}
+		scans.Go(func() {
+			if !o.scan(ctx, sh, partition, func(page []string) bool {
+				select {
+				case pages <- page:
+					return true
+				case <-ctx.Done():
+					return false
+				}
+			}) {
+				fail()
+			}
+		})
 	}
-	close(parts)
-	var untold atomic.Bool
-	var loops sync.WaitGroup
 	for range fillLoops {
 		loops.Go(func() {
-			for p := range parts {
-				if untold.Load() || !o.tellPartition(ctx, p.shard, p.partition, true) {
-					untold.Store(true)
+			for page := range pages {
+				if !o.tellPage(ctx, page, true) {
+					fail()
 				}
 			}
 		})
 	}
+	scans.Wait()
+	close(pages)
 	loops.Wait()
-	return !untold.Load()
+	return ctx.Err() == nil
 }
 
-// tellPartition tells a site of all timers in a partition of a shard of the own site, those that are about to be called back
-// included. The result is false if a timer could not be told.
-func (o *Other) tellPartition(ctx context.Context, sh *shard.Shard, partition int, filling bool) bool {
+// tellPartition tells a site of all timers in a partition of a shard of the own site. The result is false if a timer could
+// not be told.
+func (o *Other) tellPartition(ctx context.Context, sh *shard.Shard, partition int) bool {
+	return o.scan(ctx, sh, partition, func(page []string) bool { return o.tellPage(ctx, page, false) })
+}
+
+// scan hands on the keys of all timers in a partition of a shard of the own site, those that are about to be called back
+// included, until take returns false. The result is false if a timer may not have been handed on.
+func (o *Other) scan(ctx context.Context, sh *shard.Shard, partition int, take func(page []string) bool) bool {
 	for cursor, more := "", true; more; {
 		bounded, cancel := o.s.config.Awake.WithTimeout(ctx, timing.CopyPatience)
 		keys, next, err := o.s.own.Shards.Store.Scan(bounded, sh.Name, partition, cursor, fillScan)
@@ -281,7 +359,7 @@ func (o *Other) tellPartition(ctx context.Context, sh *shard.Shard, partition in
 		}
 		cursor, more = next, next != ""
 		for page := range slices.Chunk(keys, fillPage) {
-			if o.s.pace.WaitN(ctx, len(page)) != nil || !o.tellPage(ctx, page, filling) {
+			if o.s.pace.WaitN(ctx, len(page)) != nil || !take(page) {
 				return false
 			}
 		}
@@ -289,6 +367,7 @@ func (o *Other) tellPartition(ctx context.Context, sh *shard.Shard, partition in
 	return true
 }
 
+// tellPage tells a site of timers of the own site. The result is false if a timer could not be told.
 func (o *Other) tellPage(ctx context.Context, keys []string, filling bool) bool {
 	bounded, cancel := o.s.config.Awake.WithTimeout(ctx, 2*timing.AnswerLimit)
 	defer cancel()

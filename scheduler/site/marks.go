@@ -120,7 +120,7 @@ func (o *Other) tellMarksOf(ctx context.Context, sh *shard.Shard) (more bool) {
 
 // tellAllOf tells a site of all timers in the partition of a mark for all, and ends the mark: at SweepRate, that may take minutes.
 func (o *Other) tellAllOf(ctx context.Context, sh *shard.Shard, m store.Mark) bool {
-	if !o.tellPartition(ctx, sh, m.Partition, false) {
+	if !o.tellPartition(ctx, sh, m.Partition) {
 		return false
 	}
 	bounded, cancel := o.s.config.Awake.WithTimeout(ctx, timing.AnswerLimit)

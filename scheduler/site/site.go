@@ -51,7 +51,7 @@ type Other struct {
 
 // New knows the other sites that the store of the own site names.
 func New(config *settings.Config, own *shard.Registry, copies *replica.Keeper) *Sites {
-	s := &Sites{config: config, own: Site{Shards: own, Copies: copies}, pace: rate.NewLimiter(rate.Limit(config.SweepRate), fillPage)}
+	s := &Sites{config: config, own: Site{Shards: own, Copies: copies}, pace: rate.NewLimiter(rate.Limit(config.SweepRate), max(fillPage, config.SweepRate))}
 	s.metrics = newMetrics(s)
 	s.gather()
 	s.fill.hollow.Store(!s.None())
