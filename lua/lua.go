@@ -67,6 +67,8 @@ var (
 	unmark string
 	//go:embed forget.lua
 	forget string
+	//go:embed fill.lua
+	fill string
 )
 
 // Scripts maps the name of each script to its whole source. The caller owns the
@@ -76,7 +78,7 @@ func Scripts() map[string]string {
 		"merge": merge, "claim": claim, "fire": fire, "settle": settle, "ask": ask, "read": read, "list": list,
 		"beat": beat, "topology": topology, "sweep": sweep, "letters": letters, "prune": prune, "tally": tally, "recount": recount,
 		"pause": pause, "deliveries": deliveries, "histogram": histogram, "sample": sample,
-		"mark": mark, "unmark": unmark, "forget": forget,
+		"mark": mark, "unmark": unmark, "forget": forget, "fill": fill,
 	}
 	for name, own := range all {
 		all[name] = common + strings.NewReplacer(recordMark, record, eachMark, "").Replace(own)

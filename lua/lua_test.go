@@ -33,8 +33,8 @@ func TestScriptsAreTheFiles(t *testing.T) {
 	if diff := cmp.Diff(want, Scripts()); diff != "" {
 		t.Errorf("Scripts differ from the files (-want +got):\n%s", diff)
 	}
-	if len(want) != 21 {
-		t.Errorf("%d scripts, want merge, claim, fire, settle, ask, read, list, beat, topology, sweep, letters, prune, tally, recount, pause, deliveries, histogram, sample, mark, unmark and forget", len(want))
+	if len(want) != 22 {
+		t.Errorf("%d scripts, want merge, claim, fire, settle, ask, read, list, beat, topology, sweep, letters, prune, tally, recount, pause, deliveries, histogram, sample, mark, unmark, forget and fill", len(want))
 	}
 }
 

@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -206,20 +207,23 @@ func (s *Store) Filled(ctx context.Context, name string) ([]string, error) {
 }
 
 // NoteFilled is store.Store's.
-func (s *Store) NoteFilled(ctx context.Context, name string, from []string) error {
+func (s *Store) NoteFilled(ctx context.Context, name, before string, notes []string) error {
 	sh, err := s.readyShard(ctx, name)
-	if err != nil || len(from) == 0 {
+	if err != nil || len(notes) == 0 {
 		return err
 	}
-	values := make([]any, 0, 2*len(from))
-	for _, site := range from {
-		values = append(values, site, sh.Clock.In(0))
+	args := []any{before}
+	for _, note := range notes {
+		args = append(args, note)
 	}
-	if err := sh.Poll.HSet(ctx, filledKey(s.lane), values...).Err(); err != nil {
-		return sh.Unavailable(err)
+	said, err := sh.Do(ctx, "fill", []string{filledKey(s.lane)}, args...)
+	if err == nil && said[0] != "noted" {
+		return sh.Unavailable(errEmptied)
 	}
-	return nil
+	return err
 }
+
+var errEmptied = errors.New("the shard was emptied meanwhile")
 
 // forgetMost is how many marks a call removes: a Redis does nothing else meanwhile.
 const forgetMost = 500

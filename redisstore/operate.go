@@ -35,7 +35,7 @@ func (s *Store) noteFilled(ctx context.Context, shard string) {
 			from = slices.DeleteFunc(slices.Clone(from), func(site string) bool { return !slices.Contains(has, site) })
 		}
 	}
-	if err := s.NoteFilled(ctx, shard, from); err != nil {
+	if err := s.NoteFilled(ctx, shard, "", from); err != nil {
 		s.log.Warn("a new shard could not be noted as filled; the other sites will fill the shard", "shard", shard, "err", err)
 	}
 }
@@ -100,7 +100,7 @@ func (s *Store) NameSite(ctx context.Context, name string) error {
 		return err
 	}
 	for _, sh := range s.Shards() {
-		if err := s.NoteFilled(ctx, sh, []string{name}); err != nil {
+		if err := s.NoteFilled(ctx, sh, "", []string{name}); err != nil {
 			return t.Refuse("shard %s can't be reached (%v), and has to be when the site is named; try again when it can", sh, err)
 		}
 	}
@@ -130,7 +130,7 @@ func (s *Store) addSite(ctx context.Context, other topology.Site, force bool) er
 			if has, err := site.filledFrom(ctx, sh); err != nil || len(has) == 0 {
 				continue // the new site, too, fills a shard that waits for a fill, or can't be reached
 			}
-			if err := site.NoteFilled(ctx, sh, []string{other.Name}); err != nil {
+			if err := site.NoteFilled(ctx, sh, "", []string{other.Name}); err != nil {
 				s.log.Warn("the new site will fill a shard needlessly", "site", other.Name, "shard", sh, "err", err)
 			}
 		}
@@ -212,11 +212,11 @@ func (s *Store) vetFirst(ctx context.Context, t *topology.Topology, known []*Sto
 	if held.Site != s.options.Site {
 		return t.Refuse("the Redis of shard %s belongs to another chronos, or did: empty it first, or give another database", sh.Name())
 	}
-	filled, err := s.filledFrom(ctx, sh.Name())
+	noted, err := s.Filled(ctx, sh.Name()) // notes of a fill that had begun, too, tell of a shard that had timers
 	if err != nil {
 		return t.Refuse("the Redis of shard %s can't be read (%v); try again when it can", sh.Name(), err)
 	}
-	if len(filled) > 0 {
+	if len(noted) > 0 {
 		return t.Refuse("the Redis of shard %s has timers of an earlier site %s: empty it first, or give another database", sh.Name(), held.Site)
 	}
 	return nil

@@ -96,7 +96,7 @@ func TestSitesComeOneByOne(t *testing.T) {
 
 	// A further shard of nyc, which a node there has count.
 	nyc := l.siteNode("nyc", map[string][]string{"lon": {"a"}, "nyc": {"c"}})
-	if err := nyc.NoteFilled(t.Context(), "c", []string{"lon", "begun:par:1"}); err != nil {
+	if err := nyc.NoteFilled(t.Context(), "c", "", []string{"lon", "begun:par:1"}); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.AddShardTo(t.Context(), "nyc", l.member("d"), false); err != nil {
@@ -191,7 +191,7 @@ func TestFirstShardsThatAreRefused(t *testing.T) {
 	l.node("b")
 	wantReason(t, "a shard of another cluster", add("b", true), "belongs to another chronos")
 	old := l.siteNode("nyc", map[string][]string{"nyc": {"c"}, "lon": {"a"}})
-	if err := old.NoteFilled(t.Context(), "c", []string{"lon"}); err != nil {
+	if err := old.NoteFilled(t.Context(), "c", "", []string{"lon"}); err != nil {
 		t.Fatal(err)
 	}
 	wantReason(t, "timers of an earlier site", add("c", true), "has timers of an earlier site nyc")

@@ -357,6 +357,39 @@ func TestNodesShareAFill(t *testing.T) {
 	}
 }
 
+// Rule "an emptied site is filled before it answers": the only copies of timers in a site move to a new shard meanwhile.
+func TestAFillMissesNoCopyThatMoves(t *testing.T) {
+	two, three := []string{"east-a", "east-b"}, []string{"east-a", "east-b", "east-c"}
+	for _, later := range []time.Duration{0, 4 * time.Second, 8 * time.Second, 12 * time.Second} {
+		inTwoSites(t, func(c *siteTest) {
+			asked := oneShot(time.Hour)
+			asked.ReplicationFactor = 1
+			ids := c.create("east", 800, asked)
+			c.models["east"].Inject(func(op, shard string) error {
+				if op == "scan" && shard != three[2] {
+					time.Sleep(time.Second) // the scan of the new shard, which is still empty, is over sooner
+				}
+				return nil
+			}, nil)
+			c.empty("west", 2)
+			pass(later)
+			c.models["east"].Lay(storetest.Layout{Shards: three, Active: two, Others: [][]string{three}, Announced: true})
+			pass(4 * time.Second)
+			c.models["east"].Lay(storetest.Layout{Shards: three, Others: [][]string{two}, Epoch: 2})
+			pass(2 * time.Minute)
+			if err := c.node("west").Ready(); err != nil {
+				c.Error(err)
+			}
+			if n := len(c.models["east"].Copies("east-c")); n < len(ids)/5 {
+				c.Errorf("%d copies of %d have moved to the new shard, want about a third", n, len(ids))
+			}
+			if held := c.held("west", ids); held != len(ids) {
+				c.Errorf("%v after the loss a shard is added: west has %d copies of %d timers", later, held, len(ids))
+			}
+		}, func(config *settings.Config) { config.SweepRate = 30 })
+	}
+}
+
 // Rule "an emptied site is filled before it answers": a fill that a cut disturbs begins again.
 func TestACutAmidTheFillLosesNothing(t *testing.T) {
 	for _, lasts := range []time.Duration{500 * time.Millisecond, 5 * time.Second} {

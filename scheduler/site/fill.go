@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -132,7 +134,7 @@ func (s *Sites) beginAll(ctx context.Context) error {
 func (site *Site) begin(ctx context.Context, sites []string) error {
 	var errs []error
 	for name := range site.Shards.All() {
-		errs = append(errs, site.Shards.Store.NoteFilled(ctx, name, sites))
+		errs = append(errs, site.Shards.Store.NoteFilled(ctx, name, "", sites))
 	}
 	return errors.Join(errs...)
 }
@@ -141,13 +143,19 @@ func (site *Site) begin(ctx context.Context, sites []string) error {
 // fill: each tells of its own partitions first, and then of those that other nodes have left.
 func (o *Other) fillAgain(ctx context.Context) {
 	lacking := map[string]time.Time{} // since when a shard lacks a fill that has begun
-	for awake.Sleep(ctx, timing.BeatInterval) {
-		if o.s.Hollow() || !o.reached() {
+	for failing := false; awake.Sleep(ctx, timing.BeatInterval); {
+		if !o.reached() {
 			clear(lacking)
 			continue
 		}
-		for o.fillOnePart(ctx, lacking) {
+		some, failed := o.fillNext(ctx, lacking)
+		for ; some && !failed; some, failed = o.fillNext(ctx, lacking) {
+			clear(lacking) // nobody has looked meanwhile
 		}
+		if failed && !failing && ctx.Err() == nil {
+			o.s.config.Log.Warn("a part of the fill of a site has to begin again", "site", o.Name)
+		}
+		failing = failed
 	}
 }
 
@@ -162,23 +170,24 @@ func (o *Other) watchFill(ctx context.Context) {
 	}
 }
 
-// fillOnePart fills shards with the timers of a partition. The result is false if nothing is to be done now, or could not be done.
-func (o *Other) fillOnePart(ctx context.Context, lacking map[string]time.Time) bool {
+// fillNext fills shards with the timers of a partition. The results are whether a partition was left, and whether a timer
+// could not be told.
+func (o *Other) fillNext(ctx context.Context, lacking map[string]time.Time) (some, failed bool) {
+	if o.s.Hollow() {
+		return false, false
+	}
 	open := o.openFills(ctx, lacking)
 	p, some := o.nextPart(open)
 	if !some {
-		return false
+		return false, false
 	}
 	if !o.tellPart(ctx, p) {
-		o.s.config.Log.Warn("a part of the fill of a site has to begin again", "site", o.Name, "partition", p)
-		return false
+		return true, true
 	}
 	for name, fill := range open {
-		if o.Shards.Store.NoteFilled(ctx, name, []string{fill.part(p)}) != nil {
-			return false
-		}
+		failed = !o.note(ctx, name, fill.note, fill.part(p)) || failed
 	}
-	return true
+	return true, failed
 }
 
 // openFill is a fill of a shard that lacks timers of some partitions.
@@ -190,16 +199,10 @@ type openFill struct {
 // part is the note that the shard has all timers of a partition.
 func (f *openFill) part(p int) string { return fmt.Sprintf("%s/%d", f.note, p) }
 
-// beganAt are the notes of the beginning of a fill for the present placement of the own site, without the time: copies that
-// move between shards of the own site may slip through a fill that began before.
-func (s *Sites) beganAt() string {
-	return begun + s.ownName() + ":" + s.own.Shards.Store.View() + ":"
-}
-
-// readFill takes the latest fill from the notes of a shard. The note of the beginning is empty without a fill.
+// readFill takes the latest fill by the own site from the notes of a shard. The note of the beginning is empty without a fill.
 func (s *Sites) readFill(noted []string) (f openFill) {
 	for _, note := range noted {
-		if strings.HasPrefix(note, s.beganAt()) && !strings.Contains(note, "/") {
+		if strings.HasPrefix(note, s.begunHere()) && !strings.Contains(note, "/") {
 			f.note = max(f.note, note)
 		}
 	}
@@ -208,6 +211,9 @@ func (s *Sites) readFill(noted []string) (f openFill) {
 	}
 	return f
 }
+
+// begunHere is the begin of the notes of fills by the own site. The rest is the time, which names the fill.
+func (s *Sites) begunHere() string { return begun + s.ownName() + ":" }
 
 // openFills are the fills of shards that lack timers of the own site. Fills begin and end here, too: the first node begins a
 // fill, or any other node if the first does not.
@@ -219,8 +225,8 @@ func (o *Other) openFills(ctx context.Context, lacking map[string]time.Time) map
 	}
 	var begins, ends []string
 	for name, sh := range o.Shards.All() {
-		noted, lacks := o.lacksFill(ctx, name)
-		if sh.Away() || !lacks {
+		noted, lacks := o.lacksFill(ctx, sh)
+		if !lacks {
 			delete(lacking, name)
 			continue
 		}
@@ -229,7 +235,7 @@ func (o *Other) openFills(ctx context.Context, lacking map[string]time.Time) map
 			if lacking[name].IsZero() {
 				lacking[name] = time.Now()
 			}
-			if time.Since(lacking[name]) >= wait {
+			if time.Since(lacking[name]) >= wait && o.note(ctx, name, "", o.s.begunHere()+time.Now().UTC().Format(time.RFC3339Nano)) {
 				begins = append(begins, name)
 			}
 			continue
@@ -237,35 +243,34 @@ func (o *Other) openFills(ctx context.Context, lacking map[string]time.Time) map
 		delete(lacking, name)
 		if slices.Contains(fill.told[:], false) {
 			open[name] = fill
-		} else {
+		} else if o.note(ctx, name, fill.note, o.s.ownName()) {
 			ends = append(ends, name)
 		}
 	}
-	o.note(ctx, begins, o.s.beganAt()+time.Now().UTC().Format(time.RFC3339Nano), "a site has lost timers, and is filled")
-	o.note(ctx, ends, o.s.ownName(), "the site is filled")
+	if len(begins) > 0 {
+		o.s.config.Log.Info("a site has lost timers, and is filled", "site", o.Name, "shards", begins)
+	}
+	if len(ends) > 0 {
+		o.s.config.Log.Info("the site is filled", "site", o.Name, "shards", ends)
+	}
 	return open
 }
 
 // lacksFill reports whether a shard of the site lacks timers of the own site, and returns the notes of the shard. A shard
 // that does not answer lacks none.
-func (o *Other) lacksFill(ctx context.Context, name string) (noted []string, lacks bool) {
+func (o *Other) lacksFill(ctx context.Context, sh *shard.Shard) (noted []string, lacks bool) {
+	if sh.Away() {
+		return nil, false
+	}
 	bounded, cancel := o.s.config.Awake.WithTimeout(ctx, timing.BeatInterval)
 	defer cancel()
-	noted, err := o.Shards.Store.Filled(bounded, name)
+	noted, err := o.Shards.Store.Filled(bounded, sh.Name)
 	return noted, err == nil && !slices.Contains(noted, o.s.ownName())
 }
 
-// note makes a note on shards of the site, and logs a line.
-func (o *Other) note(ctx context.Context, shards []string, note, line string) {
-	if len(shards) == 0 {
-		return
-	}
-	for _, name := range shards {
-		if err := o.Shards.Store.NoteFilled(ctx, name, []string{note}); err != nil {
-			return // again in a second
-		}
-	}
-	o.s.config.Log.Info(line, "site", o.Name, "shards", shards)
+// note makes a note on a shard of the site that has an earlier note (before; "" for none), and reports whether the note is made.
+func (o *Other) note(ctx context.Context, shard, before, note string) bool {
+	return o.Shards.Store.NoteFilled(ctx, shard, before, []string{note}) == nil
 }
 
 // tellsFirst reports whether this node is the first of the own site to tell other sites of a partition.
@@ -279,9 +284,11 @@ func (s *Sites) tellsFirst(p int) bool {
 	return first != nil && first.Ownership.First(p)
 }
 
-// nextPart is a partition that some fill lacks: one of this node's, or the last that is left.
+// nextPart is a partition that some fill lacks: one of this node's, or any that is left.
 func (o *Other) nextPart(open map[string]openFill) (next int, some bool) {
-	for p := range store.Partitions {
+	first := rand.N(store.Partitions)
+	for i := range store.Partitions {
+		p := (first + i) % store.Partitions
 		for _, fill := range open {
 			if fill.told[p] {
 				continue
@@ -306,8 +313,44 @@ const (
 const fillLoops = 16
 
 // tellPart tells a site of all timers in a partition of all shards of the own site. The result is false if a timer could not
-// be told.
+// be told. A copy that moves from one shard of the own site to another may slip through a scan of both, but not through two
+// scans in turn: see sweptFor.
 func (o *Other) tellPart(ctx context.Context, partition int) bool {
+	before, swept := o.s.sweptFor(ctx, partition)
+	if !o.tellShards(ctx, partition) {
+		return false
+	}
+	after, still := o.s.sweptFor(ctx, partition)
+	return swept && still && maps.Equal(before, after) || o.tellShards(ctx, partition)
+}
+
+// swept is when a partition of a shard was swept.
+type swept struct {
+	store.SweepMark
+
+	wantedMs int64
+}
+
+// sweptFor returns when a partition of the shards of the own site was swept, and reports whether all copies of the partition
+// are where they belong: no sweep is wanted, and no shard has lost data.
+func (s *Sites) sweptFor(ctx context.Context, partition int) (map[string]swept, bool) {
+	bounded, cancel := s.config.Awake.WithTimeout(ctx, timing.CopyPatience)
+	defer cancel()
+	all := map[string]swept{}
+	for name := range s.own.Shards.All() {
+		epoch, steady := s.own.Shards.Store.Epoch(name)
+		state, err := s.own.Shards.Store.Swept(bounded, name)
+		if err != nil || !steady || state.Restarted || !state.Done(partition, epoch) {
+			return nil, false
+		}
+		all[name] = swept{state.Marks[partition], state.WantedMs}
+	}
+	return all, true
+}
+
+// tellShards scans a partition of all shards of the own site, and tells a site of the timers. The result is false if a timer
+// could not be told.
+func (o *Other) tellShards(ctx context.Context, partition int) bool {
 	ctx, fail := context.WithCancel(ctx)
 	defer fail()
 	pages := make(chan []string)

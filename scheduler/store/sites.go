@@ -113,10 +113,12 @@ type Neighbours interface {
 
 // Filling notes which timers a shard has. The error of a call wraps timer.ErrUnavailable.
 type Filling interface {
-	// Filled returns the sites from which the shard was filled since the shard was empty.
+	// Filled returns the notes that were made since the shard was empty: the sites whose timers the shard has, and notes of
+	// fills.
 	Filled(ctx context.Context, shard string) ([]string, error)
-	// NoteFilled notes that the shard has all that sites know of its timers.
-	NoteFilled(ctx context.Context, shard string, from []string) error
+	// NoteFilled makes notes, unless the shard was emptied since an earlier note (before; "" for none). Then NoteFilled
+	// returns an error.
+	NoteFilled(ctx context.Context, shard, before string, notes []string) error
 }
 
 // Mark is a mark for a site.

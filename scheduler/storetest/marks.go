@@ -3,6 +3,7 @@ package storetest
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -96,10 +97,18 @@ func (v *view) Filled(ctx context.Context, name string) (sites []string, err err
 	return sites, err
 }
 
-func (v *view) NoteFilled(ctx context.Context, name string, from []string) error {
-	return v.m.call(ctx, v.node, "notefilled", name, func(s *shard, _ time.Time) {
-		s.filled = append(s.filled, from...)
+func (v *view) NoteFilled(ctx context.Context, name, before string, notes []string) error {
+	lost := false
+	err := v.m.call(ctx, v.node, "notefilled", name, func(s *shard, _ time.Time) {
+		if lost = before != "" && !slices.Contains(s.filled, before); lost {
+			return
+		}
+		s.filled = append(s.filled, notes...)
 		slices.Sort(s.filled)
 		s.filled = slices.Compact(s.filled)
 	})
+	if err == nil && lost {
+		return fmt.Errorf("%w: the shard was emptied meanwhile", timer.ErrUnavailable)
+	}
+	return err
 }

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"errors"
 	"slices"
 	"time"
 
@@ -84,13 +85,24 @@ func siteCases() map[string]func(*rig) {
 			if got, err := r.a.Filled(r.Context(), r.shard()); err != nil || len(got) != 0 {
 				r.Errorf("a new shard: %v, %v", got, err)
 			}
-			if err := r.a.NoteFilled(r.Context(), r.shard(), []string{elsewhere, "third"}); err != nil {
+			if err := r.a.NoteFilled(r.Context(), r.shard(), "", []string{elsewhere, "third"}); err != nil {
 				r.Fatal(err)
 			}
 			got, err := r.b.Filled(r.Context(), r.shard())
 			slices.Sort(got)
 			if err != nil || !slices.Equal(got, []string{elsewhere, "third"}) {
 				r.Errorf("%v, %v; want both sites", got, err)
+			}
+			if err := r.a.NoteFilled(r.Context(), r.shard(), "third", []string{"fourth"}); err != nil {
+				r.Errorf("behind an earlier note: %v", err)
+			}
+			if err := r.a.NoteFilled(r.Context(), r.shard(), "lost", []string{"fifth"}); !errors.Is(err, timer.ErrUnavailable) {
+				r.Errorf("behind a note that was lost: %v, want an error", err)
+			}
+			got, err = r.b.Filled(r.Context(), r.shard())
+			slices.Sort(got)
+			if err != nil || !slices.Equal(got, []string{elsewhere, "fourth", "third"}) {
+				r.Errorf("%v, %v; want three notes", got, err)
 			}
 		},
 		"a guest is not among the nodes": func(r *rig) {
