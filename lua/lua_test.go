@@ -576,8 +576,8 @@ func (c *checker) checkCommands(body []ast.Stmt) {
 		if !slices.Equal(c.keys, []string{"nodes", "clocks", "pauses", "status"}) {
 			c.fault("kind is node: its keys are nodes, clocks, pauses and status")
 		}
-	case "topology", "sweep", "pauses":
-		key := map[string]string{"topology": "topology", "sweep": "swept", "pauses": "pauses"}[c.kind]
+	case "topology", "sweep", "pauses", "fill":
+		key := map[string]string{"topology": "topology", "sweep": "swept", "pauses": "pauses", "fill": "filled"}[c.kind]
 		if !slices.Equal(c.keys, []string{key}) {
 			c.fault("kind is %s: its only key is %s", c.kind, key)
 		}
@@ -590,7 +590,7 @@ func (c *checker) checkCommands(body []ast.Stmt) {
 			c.fault("kind is letters: its only key is dead")
 		}
 	default:
-		c.fault("kind is %q, want merge, leased, read, node, topology, sweep, pauses, marks or letters", c.kind)
+		c.fault("kind is %q, want merge, leased, read, node, topology, sweep, pauses, marks, fill or letters", c.kind)
 	}
 }
 
