@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"chronos/scheduler/awake"
@@ -19,125 +18,6 @@ import (
 	"chronos/scheduler/timer"
 	"chronos/scheduler/timing"
 )
-
-// fill is what a node knows of whether its own site has its timers.
-type fill struct {
-	hollow atomic.Bool // no shard of the own site has been filled, or the node does not know yet
-}
-
-// begun is the beginning of the note that a site fills a shard. The rest names the fill: a shard that is emptied meanwhile
-// has lost the note.
-const begun = "begun:"
-
-// Hollow reports whether the own site has lost all timers, and no other site has filled the own site yet. Nothing is
-// called back then, and nothing is answered (rule "an emptied site is filled before it answers").
-func (s *Sites) Hollow() bool { return s.fill.hollow.Load() }
-
-// Ready is nil, or says that the own site waits for its timers. The error wraps timer.ErrUnavailable.
-func (s *Sites) Ready() error {
-	if s.Hollow() {
-		return fmt.Errorf("%w: the shards of site %s are empty, and wait for the timers of the other sites; if there are none, run: chronos topology init", timer.ErrUnavailable, s.ownName())
-	}
-	return nil
-}
-
-// KeepFilled finds out each second whether the own site has its timers, until ctx ends. A node that starts counts its site
-// as empty until the first shard answers.
-func (s *Sites) KeepFilled(ctx context.Context) {
-	for known := false; ; {
-		known = s.lookAtFill(ctx) || known
-		wait := timing.BeatInterval
-		if !known {
-			wait /= 10
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(wait):
-		}
-	}
-}
-
-// lookAtFill reports whether a shard of the own site has answered.
-func (s *Sites) lookAtFill(ctx context.Context) bool {
-	if s.None() {
-		s.fill.hollow.Store(false)
-		return true
-	}
-	bounded, cancel := s.config.Awake.WithTimeout(ctx, timing.BeatInterval)
-	defer cancel()
-	hollow, err := s.own.hollow(bounded)
-	if err != nil {
-		return false // as before
-	}
-	if hollow && s.allHollow(bounded) {
-		hollow = s.beginAll(bounded) != nil
-	}
-	s.fill.hollow.Store(hollow)
-	return true
-}
-
-// hollow reports whether no shard of the site that answers has been filled. The error says that no shard has answered.
-func (site *Site) hollow(ctx context.Context) (bool, error) {
-	err := fmt.Errorf("%w: no shard answers", timer.ErrUnavailable)
-	for name, sh := range site.Shards.All() {
-		if sh.Away() {
-			continue
-		}
-		from, failed := site.Shards.Store.Filled(ctx, name)
-		switch {
-		case failed != nil:
-			continue
-		case len(filledBy(from)) > 0:
-			return false, nil
-		}
-		err = nil
-	}
-	return err == nil, err
-}
-
-func filledBy(noted []string) []string {
-	return slices.DeleteFunc(slices.Clone(noted), func(s string) bool { return len(s) >= len(begun) && s[:len(begun)] == begun })
-}
-
-// allHollow reports whether all other sites can be reached, and are empty, too: the cluster is new.
-func (s *Sites) allHollow(ctx context.Context) bool {
-	if len(s.all()) < len(s.own.Shards.Store.Sites().All)-1 {
-		return false
-	}
-	for _, o := range s.all() {
-		if !o.reached() {
-			return false
-		}
-		if hollow, err := o.hollow(ctx); err != nil || !hollow {
-			return false
-		}
-	}
-	return true
-}
-
-// Begin notes that the own site has all timers of all sites.
-func (s *Sites) Begin(ctx context.Context) error {
-	return s.own.begin(ctx, s.own.Shards.Store.Sites().All)
-}
-
-// beginAll notes that every site has all timers of all sites.
-func (s *Sites) beginAll(ctx context.Context) error {
-	sites, errs := s.own.Shards.Store.Sites().All, []error{s.Begin(ctx)}
-	for _, o := range s.all() {
-		errs = append(errs, o.begin(ctx, sites))
-	}
-	return errors.Join(errs...)
-}
-
-// begin notes that the site has all timers of the named sites.
-func (site *Site) begin(ctx context.Context, sites []string) error {
-	var errs []error
-	for name := range site.Shards.All() {
-		errs = append(errs, site.Shards.Store.NoteFilled(ctx, name, "", sites))
-	}
-	return errors.Join(errs...)
-}
 
 // fillAgain fills the shards of another site that have lost their timers, until ctx ends. The nodes of the own site share the
 // fill: each tells of its own partitions first, and then of those that other nodes have left.
@@ -156,17 +36,6 @@ func (o *Other) fillAgain(ctx context.Context) {
 			o.s.config.Log.Warn("a part of the fill of a site has to begin again", "site", o.Name)
 		}
 		failing = failed
-	}
-}
-
-// watchFill finds out each second whether the site has its timers, until ctx ends.
-func (o *Other) watchFill(ctx context.Context) {
-	for awake.Sleep(ctx, timing.BeatInterval) {
-		bounded, cancel := o.s.config.Awake.WithTimeout(ctx, timing.BeatInterval)
-		if hollow, err := o.hollow(bounded); err == nil {
-			o.empty.Store(hollow)
-		}
-		cancel()
 	}
 }
 
@@ -269,8 +138,8 @@ func (o *Other) lacksFill(ctx context.Context, sh *shard.Shard) (noted []string,
 }
 
 // note makes a note on a shard of the site that has an earlier note (before; "" for none), and reports whether the note is made.
-func (o *Other) note(ctx context.Context, shard, before, note string) bool {
-	return o.Shards.Store.NoteFilled(ctx, shard, before, []string{note}) == nil
+func (o *Other) note(ctx context.Context, name, before, note string) bool {
+	return o.Shards.Store.NoteFilled(ctx, name, before, []string{note}) == nil
 }
 
 // tellsFirst reports whether this node is the first of the own site to tell other sites of a partition.
