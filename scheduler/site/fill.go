@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"chronos/scheduler/awake"
@@ -39,24 +40,38 @@ func (o *Other) fillAgain(ctx context.Context) {
 	}
 }
 
-// fillNext fills shards with the timers of a partition. The results are whether a partition was left, and whether a timer
+// fillNext fills shards with the timers of some partitions. The results are whether a partition was left, and whether a timer
 // could not be told.
 func (o *Other) fillNext(ctx context.Context, lacking map[string]time.Time) (some, failed bool) {
 	if o.s.Hollow() {
 		return false, false
 	}
 	open := o.openFills(ctx, lacking)
-	p, some := o.nextPart(open)
-	if !some {
-		return false, false
+	parts := o.nextParts(open)
+	var fills sync.WaitGroup
+	var untold atomic.Bool
+	for _, p := range parts {
+		fills.Go(func() {
+			if !o.fillPart(ctx, open, p, fillLoops/len(parts)) {
+				untold.Store(true)
+			}
+		})
 	}
-	if !o.tellPart(ctx, p) {
-		return true, true
+	fills.Wait()
+	return len(parts) > 0, untold.Load()
+}
+
+// fillPart fills shards with the timers of a partition, so many pages at the same time. The result is false if a timer could
+// not be told.
+func (o *Other) fillPart(ctx context.Context, open map[string]openFill, p, atOnce int) bool {
+	if !o.tellPart(ctx, p, atOnce) {
+		return false
 	}
+	noted := true
 	for name, fill := range open {
-		failed = !o.note(ctx, name, fill.note, fill.part(p)) || failed
+		noted = o.note(ctx, name, fill.note, fill.part(p)) && noted
 	}
-	return true, failed
+	return noted
 }
 
 // openFill is a fill of a shard that lacks timers of some partitions.
@@ -153,22 +168,25 @@ func (s *Sites) tellsFirst(p int) bool {
 	return first != nil && first.Ownership.First(p)
 }
 
-// nextPart is a partition that some fill lacks: one of this node's, or any that is left.
-func (o *Other) nextPart(open map[string]openFill) (next int, some bool) {
-	first := rand.N(store.Partitions)
-	for i := range store.Partitions {
-		p := (first + i) % store.Partitions
+// nextParts are the partitions of this node that some fill lacks. If there are none, another node's partition is taken that
+// is left: two nodes may tell of that partition at the same time.
+func (o *Other) nextParts(open map[string]openFill) (own []int) {
+	var left []int
+	for p := range store.Partitions {
 		for _, fill := range open {
 			if fill.told[p] {
 				continue
 			}
-			if o.s.tellsFirst(p) {
-				return p, true
+			if left = append(left, p); o.s.tellsFirst(p) {
+				own = append(own, p)
 			}
-			next, some = p, true
+			break
 		}
 	}
-	return next, some
+	if len(own) == 0 && len(left) > 0 {
+		own = append(own, left[rand.N(len(left))])
+	}
+	return own
 }
 
 const (
@@ -177,20 +195,20 @@ const (
 	fillScan = 500
 )
 
-// fillLoops is how many pages a fill tells at the same time. A page takes two round trips to the other site: with 16 pages
-// on their way, SweepRate is reached up to 160 ms apart.
-const fillLoops = 16
+// fillLoops is how many pages a fill tells at the same time, at least one of each partition. A page takes two round trips to
+// the other site: with 16 pages on their way, SweepRate is reached up to 160 ms apart.
+const fillLoops = store.Partitions
 
-// tellPart tells a site of all timers in a partition of all shards of the own site. The result is false if a timer could not
-// be told. A copy that moves from one shard of the own site to another may slip through a scan of both, but not through two
-// scans in turn: see sweptFor.
-func (o *Other) tellPart(ctx context.Context, partition int) bool {
+// tellPart tells a site of all timers in a partition of all shards of the own site, so many pages at the same time. The result
+// is false if a timer could not be told. A copy that moves from one shard of the own site to another may slip through a scan of
+// both, but not through two scans in turn: see sweptFor.
+func (o *Other) tellPart(ctx context.Context, partition, atOnce int) bool {
 	before, swept := o.s.sweptFor(ctx, partition)
-	if !o.tellShards(ctx, partition) {
+	if !o.tellShards(ctx, partition, atOnce) {
 		return false
 	}
 	after, still := o.s.sweptFor(ctx, partition)
-	return swept && still && maps.Equal(before, after) || o.tellShards(ctx, partition)
+	return swept && still && maps.Equal(before, after) || o.tellShards(ctx, partition, atOnce)
 }
 
 // swept is when a partition of a shard was swept.
@@ -219,7 +237,7 @@ func (s *Sites) sweptFor(ctx context.Context, partition int) (map[string]swept, 
 
 // tellShards scans a partition of all shards of the own site, and tells a site of the timers. The result is false if a timer
 // could not be told.
-func (o *Other) tellShards(ctx context.Context, partition int) bool {
+func (o *Other) tellShards(ctx context.Context, partition, atOnce int) bool {
 	ctx, fail := context.WithCancel(ctx)
 	defer fail()
 	pages := make(chan []string)
@@ -238,7 +256,7 @@ func (o *Other) tellShards(ctx context.Context, partition int) bool {
 			}
 		})
 	}
-	for range fillLoops {
+	for range atOnce {
 		loops.Go(func() {
 			for page := range pages {
 				if !o.tellPage(ctx, page, true) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -59,54 +60,62 @@ func (s *Sites) lookAtFill(ctx context.Context) bool {
 	}
 	bounded, cancel := s.config.Awake.WithTimeout(ctx, timing.BeatInterval)
 	defer cancel()
-	hollow, err := s.own.hollow(bounded)
+	hollow, filling, err := s.own.hollow(bounded)
 	if err != nil {
 		return false // as before
 	}
-	if hollow && s.allHollow(bounded) {
-		hollow = s.beginAll(bounded) != nil
+	if hollow {
+		all, others := s.allHollow(bounded)
+		switch {
+		case all && filling:
+			// Nobody has more of the timers than the own site.
+			hollow = s.own.begin(bounded, []string{s.ownName()}) != nil
+		case all && !others:
+			hollow = s.beginAll(bounded) != nil
+		}
 	}
 	s.fill.hollow.Store(hollow)
 	return true
 }
 
-// hollow reports whether no shard of the site that answers has been filled. The error says that no shard has answered.
-func (site *Site) hollow(ctx context.Context) (bool, error) {
-	err := fmt.Errorf("%w: no shard answers", timer.ErrUnavailable)
+// hollow reports whether no shard of the site that answers has been filled, and whether a fill of some shard has begun. The
+// error says that no shard has answered.
+func (site *Site) hollow(ctx context.Context) (hollow, filling bool, err error) {
+	err = fmt.Errorf("%w: no shard answers", timer.ErrUnavailable)
 	for name, sh := range site.Shards.All() {
 		if sh.Away() {
 			continue
 		}
-		from, failed := site.Shards.Store.Filled(ctx, name)
-		switch {
-		case failed != nil:
+		noted, failed := site.Shards.Store.Filled(ctx, name)
+		if failed != nil {
 			continue
-		case len(filledBy(from)) > 0:
-			return false, nil
 		}
-		err = nil
+		begunFills := slices.DeleteFunc(slices.Clone(noted), func(note string) bool { return !strings.HasPrefix(note, begun) })
+		if len(begunFills) < len(noted) {
+			return false, false, nil
+		}
+		filling, err = filling || len(begunFills) > 0, nil
 	}
-	return err == nil, err
+	return err == nil, filling, err
 }
 
-func filledBy(noted []string) []string {
-	return slices.DeleteFunc(slices.Clone(noted), func(s string) bool { return len(s) >= len(begun) && s[:len(begun)] == begun })
-}
-
-// allHollow reports whether all other sites can be reached, and are empty, too: the cluster is new.
-func (s *Sites) allHollow(ctx context.Context) bool {
+// allHollow reports whether all other sites can be reached, and are empty, too, and whether a fill of some has begun. Without
+// a fill the cluster is new.
+func (s *Sites) allHollow(ctx context.Context) (all, filling bool) {
 	if len(s.all()) < len(s.own.Shards.Store.Sites().All)-1 {
-		return false
+		return false, false
 	}
 	for _, o := range s.all() {
 		if !o.reached() {
-			return false
+			return false, false
 		}
-		if hollow, err := o.hollow(ctx); err != nil || !hollow {
-			return false
+		hollow, begun, err := o.hollow(ctx)
+		if err != nil || !hollow {
+			return false, false
 		}
+		filling = filling || begun
 	}
-	return true
+	return true, filling
 }
 
 // Begin notes that the own site has all timers of all sites.
@@ -136,7 +145,7 @@ func (site *Site) begin(ctx context.Context, sites []string) error {
 func (o *Other) watchFill(ctx context.Context) {
 	for awake.Sleep(ctx, timing.BeatInterval) {
 		bounded, cancel := o.s.config.Awake.WithTimeout(ctx, timing.BeatInterval)
-		if hollow, err := o.hollow(bounded); err == nil {
+		if hollow, _, err := o.hollow(bounded); err == nil {
 			o.empty.Store(hollow)
 		}
 		cancel()
