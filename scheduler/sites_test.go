@@ -361,9 +361,9 @@ func TestNodesShareAFill(t *testing.T) {
 // fill has brought is kept.
 func TestASiteThatIsEmptiedAmidAFill(t *testing.T) {
 	inTwoSites(t, func(c *siteTest) {
-		ids := c.create("east", 200, oneShot(2*time.Minute))
+		ids := c.create("east", 400, oneShot(2*time.Minute))
 		c.empty("west", 2)
-		pass(timing.FillDelay + 5*time.Second)
+		pass(timing.FillDelay + 2*time.Second)
 		var kept []timer.ID
 		for _, id := range ids {
 			if len(c.copies("west", id.Key)) > 0 {

@@ -119,10 +119,11 @@ func (o *Other) openFills(ctx context.Context, lacking map[string]time.Time) map
 			if lacking[name].IsZero() {
 				lacking[name] = time.Now()
 			}
-			if time.Since(lacking[name]) >= wait && o.note(ctx, name, "", o.s.begunHere()+time.Now().UTC().Format(time.RFC3339Nano)) {
-				begins = append(begins, name)
+			fill.note = o.s.begunHere() + time.Now().UTC().Format(time.RFC3339Nano)
+			if time.Since(lacking[name]) < wait || !o.note(ctx, name, "", fill.note) {
+				continue
 			}
-			continue
+			begins = append(begins, name)
 		}
 		delete(lacking, name)
 		if slices.Contains(fill.told[:], false) {

@@ -117,8 +117,9 @@ const (
 	// toldAfter is how long after the end of a split an old version may still come: 2 s for a callback that may have begun, and
 	// the time until the sites hear each other.
 	toldAfter = 8 * time.Second
-	// filling is how long after the end of a loss the site may lack timers.
-	filling = 12 * time.Second
+	// filling is how long after the end of a loss the site may lack timers: 4 s until the other site sees the loss, FillDelay,
+	// and 4 s for round trips.
+	filling = 15 * time.Second
 	// clocksApart is how far apart the clocks of two sites may be.
 	clocksApart = 30 * time.Second
 	// busy is how long the callback of an earlier pop, and a retry, may hold up a pop.
