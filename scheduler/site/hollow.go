@@ -60,14 +60,15 @@ func (s *Sites) lookAtFill(ctx context.Context) bool {
 	}
 	bounded, cancel := s.config.Awake.WithTimeout(ctx, timing.BeatInterval)
 	defer cancel()
-	hollow, filling, err := s.own.hollow(bounded)
-	if err != nil {
+	own := s.own.standing(bounded)
+	if own.filled+own.begun+own.without == 0 {
 		return false // as before
 	}
-	if hollow {
+	hollow := own.hollow()
+	if hollow && own.silent == 0 {
 		all, others := s.allHollow(bounded)
 		switch {
-		case all && filling:
+		case all && own.begun > 0:
 			// Nobody has more of the timers than the own site.
 			hollow = s.own.begin(bounded, []string{s.ownName()}) != nil
 		case all && !others:
@@ -78,29 +79,45 @@ func (s *Sites) lookAtFill(ctx context.Context) bool {
 	return true
 }
 
-// hollow reports whether no shard of the site that answers has been filled, and whether a fill of some shard has begun. The
-// error says that no shard has answered.
-func (site *Site) hollow(ctx context.Context) (hollow, filling bool, err error) {
-	err = fmt.Errorf("%w: no shard answers", timer.ErrUnavailable)
+// standing counts the shards of a site by their notes.
+type standing struct{ silent, filled, begun, without int }
+
+// standing asks all shards of the site for their notes: of sites, of a fill that has begun, or none.
+func (site *Site) standing(ctx context.Context) (n standing) {
 	for name, sh := range site.Shards.All() {
 		if sh.Away() {
+			n.silent++
 			continue
 		}
-		noted, failed := site.Shards.Store.Filled(ctx, name)
-		if failed != nil {
-			continue
+		noted, err := site.Shards.Store.Filled(ctx, name)
+		switch {
+		case err != nil:
+			n.silent++
+		case slices.ContainsFunc(noted, func(note string) bool { return !strings.HasPrefix(note, begun) }):
+			n.filled++
+		case len(noted) > 0:
+			n.begun++
+		default:
+			n.without++
 		}
-		begunFills := slices.DeleteFunc(slices.Clone(noted), func(note string) bool { return !strings.HasPrefix(note, begun) })
-		if len(begunFills) < len(noted) {
-			return false, false, nil
-		}
-		filling, err = filling || len(begunFills) > 0, nil
 	}
-	return err == nil, filling, err
+	return n
 }
 
-// allHollow reports whether all other sites can be reached, and are empty, too, and whether a fill of some has begun. Without
-// a fill the cluster is new.
+// hollow reports whether no shard of those that answer has been filled.
+func (n standing) hollow() bool { return n.filled == 0 && n.begun+n.without > 0 }
+
+// hollow reports whether no shard of the site that answers has been filled. The error says that no shard has answered.
+func (site *Site) hollow(ctx context.Context) (bool, error) {
+	n := site.standing(ctx)
+	if n.filled+n.begun+n.without == 0 {
+		return false, fmt.Errorf("%w: no shard answers", timer.ErrUnavailable)
+	}
+	return n.hollow(), nil
+}
+
+// allHollow reports whether all shards of all other sites answer, and none has been filled, and whether a fill of some has
+// begun. Without a fill the cluster is new.
 func (s *Sites) allHollow(ctx context.Context) (all, filling bool) {
 	if len(s.all()) < len(s.own.Shards.Store.Sites().All)-1 {
 		return false, false
@@ -109,11 +126,11 @@ func (s *Sites) allHollow(ctx context.Context) (all, filling bool) {
 		if !o.reached() {
 			return false, false
 		}
-		hollow, begun, err := o.hollow(ctx)
-		if err != nil || !hollow {
+		n := o.standing(ctx)
+		if n.filled+n.silent > 0 {
 			return false, false
 		}
-		filling = filling || begun
+		filling = filling || n.begun > 0
 	}
 	return true, filling
 }
@@ -145,7 +162,7 @@ func (site *Site) begin(ctx context.Context, sites []string) error {
 func (o *Other) watchFill(ctx context.Context) {
 	for awake.Sleep(ctx, timing.BeatInterval) {
 		bounded, cancel := o.s.config.Awake.WithTimeout(ctx, timing.BeatInterval)
-		if hollow, _, err := o.hollow(bounded); err == nil {
+		if hollow, err := o.hollow(bounded); err == nil {
 			o.empty.Store(hollow)
 		}
 		cancel()

@@ -101,7 +101,7 @@ func (s *Sites) HasTimers(ctx context.Context) string {
 		if !other.reached() {
 			continue
 		}
-		if hollow, _, err := other.hollow(ctx); err == nil && !hollow {
+		if hollow, err := other.hollow(ctx); err == nil && !hollow {
 			return name
 		}
 	}
