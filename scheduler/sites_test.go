@@ -389,6 +389,31 @@ func TestASiteThatIsEmptiedAmidAFill(t *testing.T) {
 	}, func(config *settings.Config) { config.SweepRate = 20 })
 }
 
+// Rule "an emptied site is filled before it answers": a site is not empty because its only shard that answers is.
+func TestASilentShardMayHaveTimers(t *testing.T) {
+	inTwoSites(t, func(c *siteTest) {
+		ids := c.create("east", 50, oneShot(time.Hour))
+		silent := c.shards("west")[1]
+		link := func(l storetest.Link) {
+			for i := range siteNodes {
+				c.models["west"].Connect(fmt.Sprintf("east-%d", i), silent, l)
+			}
+		}
+		link(storetest.LinkCut)
+		c.empty("west", 1)
+		c.empty("east", 2)
+		pass(timing.FillDelay / 2)
+		if err := c.node("east").Ready(); !errors.Is(err, timer.ErrUnavailable) {
+			c.Errorf("ready: %v, want that east waits for its timers", err)
+		}
+		link(storetest.LinkUp)
+		pass(time.Minute)
+		if held := c.held("east", ids); held != 2*len(ids) || c.node("east").Ready() != nil {
+			c.Errorf("east has %d copies of %d timers, ready: %v", held, len(ids), c.node("east").Ready())
+		}
+	})
+}
+
 // Rule "an emptied site is filled before it answers": the only copies of timers in a site move to a new shard meanwhile.
 func TestAFillMissesNoCopyThatMoves(t *testing.T) {
 	two, three := []string{"east-a", "east-b"}, []string{"east-a", "east-b", "east-c"}
