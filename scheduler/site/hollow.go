@@ -60,7 +60,7 @@ func (s *Sites) lookAtFill(ctx context.Context) bool {
 	}
 	bounded, cancel := s.config.Awake.WithTimeout(ctx, timing.BeatInterval)
 	defer cancel()
-	own := s.own.standing(bounded)
+	own := s.own.countNotes(bounded)
 	if own.filled+own.begun+own.without == 0 {
 		return false // as before
 	}
@@ -79,11 +79,11 @@ func (s *Sites) lookAtFill(ctx context.Context) bool {
 	return true
 }
 
-// standing counts the shards of a site by their notes.
-type standing struct{ silent, filled, begun, without int }
+// noteCount counts the shards of a site by their notes.
+type noteCount struct{ silent, filled, begun, without int }
 
-// standing asks all shards of the site for their notes: of sites, of a fill that has begun, or none.
-func (site *Site) standing(ctx context.Context) (n standing) {
+// countNotes asks all shards of the site for their notes: of sites, of a fill that has begun, or none.
+func (site *Site) countNotes(ctx context.Context) (n noteCount) {
 	for name, sh := range site.Shards.All() {
 		if sh.Away() {
 			n.silent++
@@ -105,11 +105,11 @@ func (site *Site) standing(ctx context.Context) (n standing) {
 }
 
 // hollow reports whether no shard of those that answer has been filled.
-func (n standing) hollow() bool { return n.filled == 0 && n.begun+n.without > 0 }
+func (n noteCount) hollow() bool { return n.filled == 0 && n.begun+n.without > 0 }
 
 // hollow reports whether no shard of the site that answers has been filled. The error says that no shard has answered.
 func (site *Site) hollow(ctx context.Context) (bool, error) {
-	n := site.standing(ctx)
+	n := site.countNotes(ctx)
 	if n.filled+n.begun+n.without == 0 {
 		return false, fmt.Errorf("%w: no shard answers", timer.ErrUnavailable)
 	}
@@ -126,7 +126,7 @@ func (s *Sites) allHollow(ctx context.Context) (all, filling bool) {
 		if !o.reached() {
 			return false, false
 		}
-		n := o.standing(ctx)
+		n := o.countNotes(ctx)
 		if n.filled+n.silent > 0 {
 			return false, false
 		}
