@@ -64,29 +64,35 @@ func TestReadsShareACall(t *testing.T) {
 	t.Parallel()
 	p := testkit.StartRedis(t)
 	s := openShards(t, io.Discard, shardOf("a", p))
-	const count = 400
-	for i := range count {
-		merge(t, s, creation(strconv.Itoa(i), time.Hour))
+	var keys []string
+	for partition := range Partitions {
+		keys = append(keys, s.keysOf("a", partition, 6)...) // more than 8 reads of one partition would be one call
 	}
-	read := func(i int) store.ReadResult {
-		return s.Read(t.Context(), []store.Spot{{Shard: "a", Key: strconv.Itoa(i)}})[0]
+	for _, key := range keys {
+		merge(t, s, creation(key, time.Hour))
 	}
-	read(0) // loads the script
+	read := func(key string) store.ReadResult {
+		return s.Read(t.Context(), []store.Spot{{Shard: "a", Key: key}})[0]
+	}
+	read(keys[0]) // loads the script
 	before := p.Calls("evalsha") + p.Calls("eval")
 	p.Signal(syscall.SIGSTOP)
-	var readers sync.WaitGroup
-	for i := range count {
+	var readers, begun sync.WaitGroup
+	begun.Add(len(keys))
+	for _, key := range keys {
 		readers.Go(func() {
-			if got := read(i); got.Err != nil || got.Record.ID.Key != strconv.Itoa(i) {
-				t.Errorf("read %d: %+v", i, got)
+			begun.Done()
+			if got := read(key); got.Err != nil || got.Record.ID.Key != key {
+				t.Errorf("read %s: %+v", key, got)
 			}
 		})
 	}
+	begun.Wait()
 	time.Sleep(100 * time.Millisecond) // the Redis stands still
 	p.Signal(syscall.SIGCONT)
 	readers.Wait()
-	if n := p.Calls("evalsha") + p.Calls("eval") - before; n > count/4 || n < count/8 {
-		t.Errorf("%d reads are %d calls, want 4 to 8 reads a call", count, n)
+	if n := p.Calls("evalsha") + p.Calls("eval") - before; n > len(keys)/4 || n < len(keys)/8 {
+		t.Errorf("%d reads are %d calls, want 4 to 8 reads a call", len(keys), n)
 	}
 }
 
