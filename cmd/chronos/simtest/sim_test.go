@@ -1,7 +1,6 @@
 package simtest
 
 import (
-	"context"
 	"flag"
 	"fmt"
 	"log/slog"
@@ -14,7 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 
 	"chronos/scheduler/verify/history"
 )
@@ -78,7 +77,7 @@ func TestMain(m *testing.M) {
 	flag.StringVar(&flags.keep, "sim.history", "", "folder for the history of each seed")
 	flag.Parse()
 	debug.SetGCPercent(400) // Lua states are many and small
-	redis.SetLogger(silence{})
+	logging.Disable()       // all failures are intended
 	os.Exit(m.Run())
 }
 
@@ -159,11 +158,6 @@ func TestSim(t *testing.T) {
 		})
 	}
 }
-
-// silence drops go-redis' log: all failures are intended.
-type silence struct{}
-
-func (silence) Printf(context.Context, string, ...any) {}
 
 // simulate plays one run, and returns the history and the faults found in the topology. Call simulate in a
 // bubble.

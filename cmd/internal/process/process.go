@@ -15,7 +15,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 )
 
 // Main is the life of the process called name: Main calls run, and returns the exit
@@ -23,7 +23,7 @@ import (
 // SIGTERM and SIGINT end run's context. The second signal ends the process at once; outlook
 // then tells the user the fate of the work under way.
 func Main(name, outlook string, gcPercent int, run func(ctx context.Context, environ []string, logTo io.Writer) error) int {
-	redis.SetLogger(quiet{}) // go-redis also returns every error that go-redis logs
+	logging.Disable() // or go-redis writes to standard error beside our log; go-redis also returns what it logs
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
@@ -54,11 +54,6 @@ func awaitSecond(signals <-chan os.Signal, stop func()) {
 		<-signals
 	}
 }
-
-// quiet keeps go-redis from writing to standard error beside our log.
-type quiet struct{}
-
-func (quiet) Printf(context.Context, string, ...any) {}
 
 // NewLog makes the log of the process: as JSON, or else as text.
 func NewLog(to io.Writer, level slog.Level, format string) *slog.Logger {

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/redis/go-redis/v9/logging"
+
 	"chronos/scheduler/verify/heldup"
 )
 
@@ -14,6 +16,7 @@ import (
 // the command line takes precedence. Nearly all tests wait for a Redis, and a processor has
 // nothing to do meanwhile. The caller has parsed the flags. Main returns the exit status.
 func Main(m *testing.M, atOnce int) int {
+	logging.Disable() // go-redis would write more than the tests
 	given := false
 	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
 	if !given {
