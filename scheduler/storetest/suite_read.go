@@ -265,7 +265,8 @@ func checkFastest(r *rig) {
 			shows = said.Fastest
 		})
 		slowest = max(slowest, to.Sub(from))
-		r.between("the fastest clock, "+what, shows, from.Add(want-slowest), to.Add(want))
+		// The time since the announcement is rounded, too.
+		r.between("the fastest clock, "+what, shows, from.Add(want-slowest-slack), to.Add(want))
 	}
 	beat("its own", r.a, -time.Minute, -time.Minute)
 	beat("its own", r.b, time.Minute, time.Minute)
