@@ -37,7 +37,9 @@ func (x *stepper) answerOf(i int8) {
 		if !at.waitsFor(t.Version, t.Pop) {
 			return ""
 		}
-		n.Settled |= place(t.Version, t.Pop)
+		if n.works(x.sc, i) { // an emptied site tells nobody
+			n.Settled |= place(t.Version, t.Pop)
+		}
 		r := &x.sc.Rules
 		outside := at.Copy.Home != i
 		unsure := !outside && at.Unsure && t.Pop == x.sc.pops(t.Version)

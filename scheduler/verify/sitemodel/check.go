@@ -78,8 +78,12 @@ func (s *state) judgeDuplicate(sc *Scenario, i int8, bit uint32) Violation {
 // prompt reports whether the home is never late.
 func (sc *Scenario) prompt() bool { return sc.Faults&^(Cut|CutOneWay) == 0 && sc.Slow == 0 }
 
-// forgotten reports whether every site that had the version has lost its data, or all its nodes.
+// forgotten reports whether every site that had the version has lost its data, or all its nodes. What both sites have lost
+// stays forgotten, though a late write brings the version back.
 func (s *state) forgotten(version int8) bool {
+	if s.Gone&(1<<version) != 0 {
+		return true
+	}
 	for i := range sites {
 		if !s.Sites[i].Dead && s.Sites[i].Held&(1<<version) != 0 {
 			return false

@@ -21,9 +21,10 @@
 // # Modelled
 //
 // One-shot and recurring timers. PUT and DELETE at either site; a PUT on a key without a timer is a POST. The comparison
-// and the callback are two steps. Telling a marked copy and removing the mark are two steps. A fill reads and writes in
-// two steps. Faults: the sites don't hear each other for a while; a site is lost for good; a site loses all data, or some
-// shards with the timer's copies; the nodes of a site stand still or die; a mark can't be written.
+// and the callback are two steps. Telling a marked copy and removing the mark are two steps. A fill reads,
+// writes, and notes its end in three steps. Faults: the sites don't hear each other for a while; a site is lost for good;
+// a site loses all data, or some shards with the timer's copies; the nodes of a site stand still or die; a mark can't be
+// written.
 //
 // # Not modelled
 //

@@ -84,9 +84,12 @@ func (x *stepper) hurtSite(i int8) {
 func (s *state) loseData(i int8) {
 	at := &s.Sites[i]
 	s.Settled, s.Avoidable, s.Excused = 0, 0, s.Called
+	if other := &s.Sites[1-i]; other.Empty > 0 {
+		s.Gone |= (1<<1 | 1<<s.Ops[0].Version | 1<<s.Ops[1].Version) &^ other.Held
+	}
 	at.unmark()
 	at.Copy, at.Telling, at.Told, at.Held = record{}, false, record{}, 0
-	at.Heard, at.Filling, at.Unsure = heardFor+1, 0, false
+	at.Heard, at.Filling, at.Unsure = heardFor+1, unfilled, false
 	if at.Task.Phase == cleared {
 		at.Task = task{}
 	}
@@ -94,30 +97,61 @@ func (s *state) loseData(i int8) {
 
 // stop has the nodes forget what they have not carried out. A comparison is too old when the nodes go on.
 func (at *site) stop() {
-	at.Stopped, at.Out, at.Telling, at.Filling, at.Told = 1, outcome{}, false, 0, record{}
+	at.Stopped, at.Out, at.Telling, at.Filling, at.Told = 1, outcome{}, false, min(at.Filling, fillBegun), record{}
 	if at.Task.Phase == cleared {
 		at.Task = task{}
 	}
 }
 
-// fill adds the two steps of a fill: the site reads the other site, and later writes what was read.
+// fill adds the steps of a fill: the other site reads what it has, writes what was read, and notes the end.
 func (x *stepper) fill(i int8) {
 	at := &x.now.Sites[i]
-	if at.Empty == 0 || at.Empty <= fillAfter && x.sc.Rules.FillWaits || at.Stopped > 0 || !x.now.reaches(i) || x.now.Sites[1-i].Empty > 0 {
+	if at.Empty == 0 || at.Stopped > 0 {
 		return
 	}
-	if at.Filling == 0 {
-		x.add(i, "reads the other site to fill itself", x.now.Now > x.sc.Heal+fillAfter, func(n *state) Violation {
-			n.Sites[i].Filling, n.Sites[i].Told = 1, n.Sites[1-i].Copy
+	soon := x.now.Now > x.sc.Heal+fillAfter
+	filled := func(label string) {
+		x.add(i, label, soon, func(n *state) Violation {
+			at := &n.Sites[i]
+			at.Filling, at.Told, at.Empty = unfilled, record{}, 0
+			n.Sites[1-i].Noted = at.Fill
 			return ""
 		})
-		return
 	}
-	x.add(i, "is filled", x.now.Now > x.sc.Heal+fillAfter, func(n *state) Violation {
-		at := &n.Sites[i]
-		n.merge(x.sc, i, at.Told)
-		at.Filling, at.Told, at.Empty = 0, record{}, 0
-		n.Sites[1-i].Noted = at.Fill
-		return ""
-	})
+	source := &x.now.Sites[1-i]
+	switch {
+	case !x.now.reaches(i):
+		if !x.sc.Rules.NewAnswered && !source.Lost {
+			filled("takes the cluster for new")
+		}
+	case source.Empty > 0 && at.Filling > unfilled && x.sc.Rules.NewUnfilled:
+		filled("has a part of a fill, and is the site with most")
+	case source.Empty > 0:
+		if source.Filling == unfilled || !x.sc.Rules.NewUnfilled {
+			x.add(i, "takes the cluster for new", soon, func(n *state) Violation {
+				for k := range n.Sites {
+					at := &n.Sites[k]
+					at.Filling, at.Told, at.Empty = unfilled, record{}, 0
+					n.Sites[1-k].Noted = at.Fill
+				}
+				return ""
+			})
+		}
+	case at.Filling == unfilled || at.Filling == fillBegun:
+		if at.Empty > fillAfter || !x.sc.Rules.FillWaits {
+			x.add(i, "reads the other site to fill itself", soon, func(n *state) Violation {
+				n.Sites[i].Filling, n.Sites[i].Told = fillRead, n.Sites[1-i].Copy
+				return ""
+			})
+		}
+	case at.Filling == fillRead:
+		x.add(i, "takes what was read", soon, func(n *state) Violation {
+			at := &n.Sites[i]
+			n.merge(x.sc, i, at.Told)
+			at.Filling, at.Told = fillWritten, record{}
+			return ""
+		})
+	default:
+		filled("is filled")
+	}
 }

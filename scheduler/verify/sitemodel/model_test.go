@@ -59,7 +59,7 @@ func scenarios() []string {
 	twice := []string{"put=0,2,2,4 put=1,2,3,4", "put=0,2,2,4 delete=1,2,3,0", "delete=0,2,2,0 put=1,2,3,4", "put=1,2,2,4 put=1,2,3,4"}
 	first := []string{"put=0,1,1,4 put=1,1,3,4", "put=0,1,1,4 delete=1,1,3,0"}
 	brief := []string{"", "Faults=cut", "Faults=oneway", "Faults=wipe", "Faults=pause", "Faults=lose,die"}
-	doubled := []string{"Faults=cut,wipe", "Faults=cut,pause", "Faults=wipe,pause"}
+	doubled := []string{"Faults=cut,wipe", "Faults=cut,pause", "Faults=wipe,pause", "Faults=wipe"}
 	return slices.Concat(
 		combined("oneshot Hold=1", kinds, writes),
 		combined("oneshot Hold=4 Bound=9", []string{"", "Faults=cut", "Faults=pause", "Faults=wipe"}),
@@ -79,8 +79,8 @@ func scenarios() []string {
 var states = map[string]int{
 	"oneshot Hold=1 Faults=cut Bound=4 put=1,1,4,4":                                    64_280,
 	"oneshot Hold=1 Faults=cut Bound=4 delete=0,1,4,0":                                 15_211,
-	"oneshot Hold=1 Faults=wipe Bound=9 put=1,1,4,4":                                   89_323,
-	"oneshot Hold=1 Faults=wipe Bound=9 delete=0,1,4,0":                                27_178,
+	"oneshot Hold=1 Faults=wipe Bound=9 put=1,1,4,4":                                   104_866,
+	"oneshot Hold=1 Faults=wipe Bound=9 delete=0,1,4,0":                                40_550,
 	"oneshot Slow=2 Faults=cut put=1,2,4,4":                                            75_042,
 	"recurring Hold=1 Pops=2 PutPops=2 Heal=7 End=20 Faults=pause Bound=6 put=1,2,3,4": 46_163,
 }

@@ -57,6 +57,11 @@ type Rules struct {
 	// FillShards: the fill number belongs to a shard. Otherwise the number belongs to the site, and a
 	// site that lost some shards goes on as if nothing had happened.
 	FillShards bool
+	// NewAnswered: an emptied site takes the cluster for new only if the other site answers that it is empty, too.
+	// Otherwise silence counts as empty.
+	NewAnswered bool
+	// NewUnfilled: a cluster in which a fill has begun is not new. The site with the fill goes on with what it has.
+	NewUnfilled bool
 	// ClearExact: a mark is removed only if the record still is what the other site was told.
 	ClearExact bool
 	// CompareClears: a comparison after which both sites are alike removes the marks of both.

@@ -52,6 +52,14 @@ const (
 	versionMark      // the other site may lack the version
 )
 
+// Steps of a fill.
+const (
+	unfilled    int8 = iota
+	fillBegun        // the shards say that a fill has begun
+	fillRead         // Told holds what the fill has read
+	fillWritten      // the site has what was read
+)
+
 // site is one site: shards that hold at most one copy of the timer, and nodes.
 type site struct {
 	Copy    record
@@ -70,7 +78,7 @@ type site struct {
 	Fill    int8 // the number of the site's fill
 	Noted   int8 // the other site's number, as this site knows it
 	Empty   int8 // how long ago the site lost data, plus 1, at most fillAfter + 1; 0: the site is whole
-	Filling int8 // 1: Told holds what a fill has read
+	Filling int8 // of an empty site
 
 	Held uint8 // the versions that this site has had
 }
@@ -105,6 +113,7 @@ type state struct {
 	Budget int8
 
 	Called    uint32 // pops whose callback has started, by place
+	Gone      uint8  // versions that an empty site lacked when the other site lost its data
 	Calmly    uint32 // pops whose callback has started, without a fault since
 	Settled   uint32 // pops whose outcome a site has, and no site has lost data since
 	Avoidable uint32 // pops whose callback has started although another was known
