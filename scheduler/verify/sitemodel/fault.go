@@ -103,7 +103,8 @@ func (at *site) stop() {
 	}
 }
 
-// fill adds the steps of a fill: the other site reads what it has, writes what was read, and notes the end.
+// fill adds the steps of a fill: the other site is read, what was read is written, and the end is noted. If both sites are
+// empty, there is nothing to read.
 func (x *stepper) fill(i int8) {
 	at := &x.now.Sites[i]
 	if at.Empty == 0 || at.Stopped > 0 {
@@ -112,9 +113,7 @@ func (x *stepper) fill(i int8) {
 	soon := x.now.Now > x.sc.Heal+fillAfter
 	filled := func(label string) {
 		x.add(i, label, soon, func(n *state) Violation {
-			at := &n.Sites[i]
-			at.Filling, at.Told, at.Empty = unfilled, record{}, 0
-			n.Sites[1-i].Noted = at.Fill
+			n.endFill(i)
 			return ""
 		})
 	}
@@ -129,11 +128,8 @@ func (x *stepper) fill(i int8) {
 	case source.Empty > 0:
 		if source.Filling == unfilled || !x.sc.Rules.NewUnfilled {
 			x.add(i, "takes the cluster for new", soon, func(n *state) Violation {
-				for k := range n.Sites {
-					at := &n.Sites[k]
-					at.Filling, at.Told, at.Empty = unfilled, record{}, 0
-					n.Sites[1-k].Noted = at.Fill
-				}
+				n.endFill(london)
+				n.endFill(newYork)
 				return ""
 			})
 		}
@@ -154,4 +150,11 @@ func (x *stepper) fill(i int8) {
 	default:
 		filled("is filled")
 	}
+}
+
+// endFill notes that a site has all timers that are left.
+func (s *state) endFill(i int8) {
+	at := &s.Sites[i]
+	at.Filling, at.Told, at.Empty = unfilled, record{}, 0
+	s.Sites[1-i].Noted = at.Fill
 }
