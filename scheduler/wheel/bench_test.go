@@ -72,7 +72,7 @@ func BenchmarkAdvance(b *testing.B) {
 			now := time.Now()
 			w, item, out := New[*int](now), new(int), make([]*int, 0, n)
 			fill := func() {
-				now = now.Add(ms)
+				now = now.Add(slotWidth)
 				for range n {
 					w.Add(now, item)
 				}
@@ -101,7 +101,7 @@ func BenchmarkAddAndAdvance(b *testing.B) {
 	for b.Loop() {
 		w.Add(now.Add(100*ms), item)
 		if i++; i%10 == 0 {
-			now = now.Add(ms)
+			now = now.Add(slotWidth)
 			out = w.Advance(now, out[:0])
 		}
 	}

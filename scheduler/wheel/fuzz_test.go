@@ -103,7 +103,7 @@ func (p *pair) apply(what byte, v uint16) {
 }
 
 func (p *pair) add(at time.Time) {
-	e := entry{id: p.ids, at: at, due: at.Add(ms - 1).Truncate(ms)}
+	e := entry{id: p.ids, at: at, due: at.Add(slotWidth - 1).Truncate(slotWidth)}
 	if e.due.Before(p.last) {
 		e.due = p.last
 	}
@@ -124,7 +124,7 @@ func (p *pair) advance(now time.Time) {
 	if now.After(p.now) {
 		p.now = now
 	}
-	p.last = later(p.last, p.now.Truncate(ms))
+	p.last = later(p.last, p.now.Truncate(slotWidth))
 	got := p.wheel.Advance(now, nil)
 	due := 0
 	for due < len(p.list) && !p.list[due].due.After(p.now) {

@@ -7,7 +7,8 @@ import (
 
 // Run hands items over as their instants come, until ctx ends. Call Run once at most. Run sleeps
 // until the next occupied slot is over, or for good while the wheel is empty; only an earlier Add
-// makes the sleep shorter.
+// makes the sleep shorter. After a batch Run rests for 0.25 ms an item, 1 ms at
+// most, unless an Add ends the rest.
 //
 // Expire gets all due items at once, at least one item, ordered as by [Wheel.Advance]. The slice
 // is valid only during the call. Run calls expire from Run's own goroutine and looks at the time
@@ -21,21 +22,26 @@ func (w *Wheel[T]) Run(ctx context.Context, expire func(items []T)) {
 	var due []T
 	for ctx.Err() == nil {
 		due = w.Advance(time.Now(), due[:0])
-		if len(due) > 0 {
+		n := len(due)
+		if n > 0 {
 			expire(due)
 			clear(due) // the wheel must not keep handed-over items alive
 		}
-		w.arm()
+		w.arm(n)
 		w.alarm.wait(ctx)
 	}
 }
 
-// arm sets the timer to the next occupied slot. Until Run wakes, an Add before this slot sets the
-// timer anew, so Run itself needs no second channel to listen to.
-func (w *Wheel[T]) arm() {
+// arm sets the timer to the next occupied slot, but not before the end of the rest for a batch of n items. Until
+// Run wakes, an Add before this time sets the timer anew, so Run itself needs no second channel to listen to.
+func (w *Wheel[T]) arm(n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.sleep(w.next())
+	tick := w.next()
+	if tick > w.base { // an item that was late when added doesn't wait
+		tick = max(tick, w.base+min(int64(n)*restPerItem, longestRest))
+	}
+	w.sleep(tick)
 }
 
 // sleep makes Run sleep until tick; w.mu is held.

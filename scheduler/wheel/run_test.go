@@ -5,6 +5,7 @@ import (
 	"errors"
 	"runtime"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -83,8 +84,8 @@ func (b *bench) wantSleeps(t *testing.T, want int64) {
 
 func TestRunExpiresAtTheEndOfTheSlot(t *testing.T) {
 	for _, tc := range []struct{ at, out time.Duration }{
-		{-time.Second, 0}, {0, 0}, {1, ms}, {ms, ms}, {99*ms + 1, 100 * ms}, {511 * ms, 511 * ms},
-		{512 * ms, 512 * ms}, {10*time.Second + 1, 10*time.Second + ms}, {30 * 24 * time.Hour, 30 * 24 * time.Hour},
+		{-time.Second, 0}, {0, 0}, {1, slotWidth}, {slotWidth, slotWidth}, {99*ms + 1, 99*ms + slotWidth}, {ring - slotWidth, ring - slotWidth},
+		{ring, ring}, {10*time.Second + 1, 10*time.Second + slotWidth}, {30 * 24 * time.Hour, 30 * 24 * time.Hour},
 	} {
 		t.Run(tc.at.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -102,12 +103,37 @@ func TestRunHandsOverOneBatchPerSlot(t *testing.T) {
 		b := startBench(t)
 		b.add(20*ms, 1)
 		b.add(40*ms, 4)
-		b.add(19*ms+1, 2)
+		b.add(20*ms-slotWidth+1, 2)
 		b.add(20*ms, 3)
 		b.at(time.Second)
 		b.want(t, batch{20 * ms, []int{1, 2, 3}}, batch{40 * ms, []int{4}})
 		b.wantSleeps(t, 3) // at the start and after each batch
 	})
+}
+
+func TestRunRestsAfterABatch(t *testing.T) {
+	for _, tc := range []struct {
+		items int
+		rest  time.Duration
+	}{{1, 250 * time.Microsecond}, {2, 500 * time.Microsecond}, {4, ms}, {100, ms}} {
+		t.Run(strconv.Itoa(tc.items), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := startBench(t)
+				for range tc.items {
+					b.add(10*ms, 1)
+				}
+				b.add(10*ms+slotWidth, 2)
+				b.add(20*ms, 4)
+				b.add(20*ms+slotWidth, 5)
+				b.at(20 * ms)
+				b.add(0, 6) // ends the rest
+				b.at(time.Second)
+				b.want(t, batch{10 * ms, slices.Repeat([]int{1}, tc.items)}, batch{10*ms + tc.rest, []int{2}},
+					batch{20 * ms, []int{4}}, batch{20 * ms, []int{6}}, batch{20*ms + 2*slotWidth, []int{5}})
+				b.wantSleeps(t, 6)
+			})
+		})
+	}
 }
 
 func TestRunIsWokenByAnEarlierAdd(t *testing.T) {
@@ -132,12 +158,12 @@ func TestIdleRunDoesNotWake(t *testing.T) {
 		b.wantSleeps(t, 1)
 		b.add(48*time.Hour, 1)
 		for i := range 100 {
-			b.add(48*time.Hour+time.Duration(i)*ms/2, 2)
+			b.add(48*time.Hour+time.Duration(i/2)*10*ms-time.Duration(i%2), 2)
 		}
 		b.at(47 * time.Hour)
 		b.wantSleeps(t, 1)
 		b.at(49 * time.Hour)
-		b.wantSleeps(t, 1+51) // 48 h to 48 h + 49.5 ms are 51 slots
+		b.wantSleeps(t, 1+50) // 50 slots of two items
 	})
 }
 

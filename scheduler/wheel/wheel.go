@@ -7,14 +7,18 @@ import (
 )
 
 const (
-	slotWidth = time.Millisecond
-	slotCount = 512 // a power of two, so that a mask finds the slot of a tick
+	slotWidth = 125 * time.Microsecond
+	slotCount = 4096 // a power of two, so that a mask finds the slot of a tick
+
+	// The rest after a batch, in ticks.
+	restPerItem = int64(250 * time.Microsecond / slotWidth)
+	longestRest = int64(time.Millisecond / slotWidth)
 
 	lastTick = math.MaxInt64 / int64(slotWidth)
 	never    = math.MaxInt64
 )
 
-// A Wheel holds items until their instant has come, in slots of 1 ms.
+// A Wheel holds items until their instant has come, in slots of 0.125 ms.
 //
 // Create a Wheel with [New]; the zero value is not usable. All methods are safe for concurrent
 // use, and only Run blocks. A wheel is driven in one of two ways: by [Wheel.Run], which sleeps and
@@ -61,7 +65,7 @@ func (w *Wheel[T]) SleepPrecisely() error {
 }
 
 // Add puts item into the wheel. The item comes out once at has come: at is rounded up to the end
-// of a 1 ms slot, so never earlier than at. An instant in the past is as good as now. Any delay is
+// of a slot of 0.125 ms, so never earlier than at. An instant in the past is as good as now. Any delay is
 // allowed; 292 years, the range of [time.Duration], stand for all longer delays. Delays under half
 // a second are the cheapest.
 //

@@ -9,7 +9,10 @@ import (
 	"weak"
 )
 
-const ms = time.Millisecond
+const (
+	ms   = time.Millisecond
+	ring = slotCount * slotWidth
+)
 
 // instant lies d after a fixed start without a monotonic reading, so that cases are the same in
 // every run.
@@ -23,17 +26,17 @@ func TestItemComesOutAtTheEndOfItsSlot(t *testing.T) {
 		{-year, 0},
 		{-1, 0},
 		{0, 0},
-		{1, ms},
-		{ms - 1, ms},
-		{ms, ms},
-		{ms + 1, 2 * ms},
-		{100*ms + 300*time.Microsecond, 101 * ms},
+		{1, slotWidth},
+		{slotWidth - 1, slotWidth},
+		{slotWidth, slotWidth},
+		{slotWidth + 1, 2 * slotWidth},
+		{100*ms + slotWidth/3, 100*ms + slotWidth},
 		{250 * ms, 250 * ms},
-		{511 * ms, 511 * ms},
-		{511*ms + 1, 512 * ms},
-		{512 * ms, 512 * ms},
-		{513 * ms, 513 * ms},
-		{1024 * ms, 1024 * ms},
+		{ring - slotWidth, ring - slotWidth},
+		{ring - slotWidth + 1, ring},
+		{ring, ring},
+		{ring + slotWidth, ring + slotWidth},
+		{2 * ring, 2 * ring},
 		{time.Hour, time.Hour},
 		{290 * year, 290 * year},
 	} {
@@ -86,9 +89,9 @@ func TestItemsOfASlotComeInOrderOfAdd(t *testing.T) {
 	}
 }
 
-func TestLateItemComesOutAtTheNextAdvanceOfTheSameMillisecond(t *testing.T) {
+func TestLateItemComesOutAtTheNextAdvanceOfTheSameSlot(t *testing.T) {
 	w := New[int](instant(0))
-	now := instant(10*ms + 400*time.Microsecond)
+	now := instant(10*ms + slotWidth/2)
 	w.Advance(now, nil)
 	w.Add(instant(3*ms), 1)
 	if next, ok := w.Next(); !ok || next.After(now) {
