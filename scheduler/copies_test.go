@@ -274,6 +274,32 @@ func TestABackupYieldsToALeasedCopy(t *testing.T) {
 	})
 }
 
+// Rule "yield to the better copy": a node that has just started has no answer to its first claims on the shard
+// of the better copies yet, and fires nothing from backups meanwhile.
+func TestABackupYieldsBeforeTheFirstClaims(t *testing.T) {
+	inCluster(t, 2, 1, func(c *cluster) {
+		keys := c.primariesOn("s0", 20)
+		c.nodes[0].stop()
+		pass(10 * time.Second) // all timers are overdue
+		var fences atomic.Int64
+		c.Inject(func(op, shard string) error {
+			switch {
+			case shard == "s0" && (op == "claim" || op == "beat"):
+				time.Sleep(20 * time.Millisecond)
+			case shard == "s1" && op == "fire":
+				fences.Add(1)
+			}
+			return nil
+		}, nil)
+		startNode(c.T, c.Open("later"), "later", c.recorder, briefly)
+		pass(10 * time.Second)
+		if n := fences.Load(); n != 0 {
+			c.Errorf("%d fences of backups, want those of the primaries alone", n)
+		}
+		c.wantEachOnce(keys, 6*time.Second)
+	})
+}
+
 // Rule "yield to the better copy": a shard on which no claim succeeds, though the shard answers
 // questions, fires nothing, as a Redis whose memory is full.
 func TestABackupFiresWhereNothingIsClaimed(t *testing.T) {

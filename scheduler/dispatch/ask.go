@@ -115,7 +115,7 @@ func questionsOf(batch []*claim) (asks []question) {
 				asks = append(asks, question{shard: p.Shard})
 			}
 			asks[i].claims, asks[i].places = append(asks[i].claims, c), append(asks[i].places, p)
-			asks[i].states = append(asks[i].states, store.KeyState{Key: c.Lease.Key, State: c.Record.State, Better: c.better(p) && p.Shard.Usable() && p.Shard.Reach() < shard.Late})
+			asks[i].states = append(asks[i].states, store.KeyState{Key: c.Lease.Key, State: c.Record.State, Better: c.better(p) && !p.Shard.Failed() && p.Shard.Reach() < shard.Late})
 		}
 	}
 	return asks

@@ -114,6 +114,10 @@ func (sh *Shard) ClaimAnswered(ctx context.Context, began Moment, err error) {
 // claim and no heartbeat lately. A shard that refuses writes still answers claims that find nothing.
 func (sh *Shard) Usable() bool { return sh.health.Load() == healthUp && sh.heard.Load() != nil }
 
+// Failed reports whether the last claim or heartbeat failed, or a claim or heartbeat was refused lately. A shard that has
+// answered nothing since the node started has not failed.
+func (sh *Shard) Failed() bool { return sh.health.Load() == healthSilent }
+
 // note logs a line when a shard falls silent, and a line when the shard is back.
 func (sh *Shard) note(ctx context.Context, err error) {
 	now := sh.Answers.now()
