@@ -84,8 +84,13 @@ func yieldingBugs() []bug {
 		},
 		{
 			Name: "yields-where-nothing-is-claimed", What: "A backup yields to a copy on a shard on which the node can claim nothing.",
-			Edits: []edit{{"questionsOf", "dispatch", "c.better(p) && p.Shard.Usable() &&", "c.better(p) &&"}},
+			Edits: []edit{{"questionsOf", "dispatch", "c.better(p) && !p.Shard.Failed() &&", "c.better(p) &&"}},
 			Hints: []hint{{Package: "scheduler", Run: "TestABackupFiresWhereNothingIsClaimed"}},
+		},
+		{
+			Name: "fires-before-the-first-claims", What: "A backup does not yield to a copy on a shard that has answered no claim since the node started.",
+			Edits: []edit{{"questionsOf", "dispatch", "!p.Shard.Failed() &&", "p.Shard.Usable() &&"}},
+			Hints: []hint{{Package: "scheduler", Run: "TestABackupYieldsBeforeTheFirstClaims", Own: true}},
 		},
 		{
 			Name: "yields-to-a-later-pop", What: "A backup that missed an outcome waits for its primary, and does not adopt the next pop.",
