@@ -51,6 +51,11 @@ func firingBugs() []bug {
 			Edits: []edit{{"(*conn).exchange", "webhook", "return answer{}, &failure{stageRead, cause(ctx, err)}", "if reused {\n\t\t\treturn answer{}, &failure{stageRead, errUnused}\n\t\t}\n\t\treturn answer{}, &failure{stageRead, cause(ctx, err)}"}},
 			Hints: []hint{{Package: "scheduler/webhook", Run: "TestRequestIsNeverSentTwice"}},
 		},
+		{
+			Name: "fires-before-the-first-claims", What: "A backup does not yield to a copy on a shard that has answered no claim since the node started.",
+			Edits: []edit{{"questionsOf", "dispatch", "!p.Shard.Failed() &&", "p.Shard.Usable() &&"}},
+			Hints: []hint{{Package: "scheduler", Run: "TestABackupYieldsBeforeTheFirstClaims", Own: true}},
+		},
 	}
 }
 
@@ -86,11 +91,6 @@ func yieldingBugs() []bug {
 			Name: "yields-where-nothing-is-claimed", What: "A backup yields to a copy on a shard on which the node can claim nothing.",
 			Edits: []edit{{"questionsOf", "dispatch", "c.better(p) && !p.Shard.Failed() &&", "c.better(p) &&"}},
 			Hints: []hint{{Package: "scheduler", Run: "TestABackupFiresWhereNothingIsClaimed"}},
-		},
-		{
-			Name: "fires-before-the-first-claims", What: "A backup does not yield to a copy on a shard that has answered no claim since the node started.",
-			Edits: []edit{{"questionsOf", "dispatch", "!p.Shard.Failed() &&", "p.Shard.Usable() &&"}},
-			Hints: []hint{{Package: "scheduler", Run: "TestABackupYieldsBeforeTheFirstClaims", Own: true}},
 		},
 		{
 			Name: "yields-to-a-later-pop", What: "A backup that missed an outcome waits for its primary, and does not adopt the next pop.",
