@@ -49,6 +49,10 @@ func TestShardDown(t *testing.T) {
 		return shards == 2
 	}
 
+	notices := func(times int) func() bool {
+		return func() bool { return strings.Count(node.Log.String(), `msg="shard can't be used`) == times }
+	}
+	testkit.Eventually(t, 3*time.Second, "the node notices that the shard does not answer", notices(1))
 	if _, shards := creates(); shards != 1 {
 		t.Fatalf("with one of two shards down timers are on %d", shards)
 	}
@@ -65,7 +69,7 @@ func TestShardDown(t *testing.T) {
 	// A one-copy timer is refused if its key was chosen in the moment of the kill.
 	testkit.Eventually(t, 3*time.Second, "the node notices that the shard is dead", func() bool {
 		create()
-		return strings.Count(node.Log.String(), `msg="shard can't be used`) == 2
+		return notices(2)()
 	})
 	if _, shards := creates(); shards != 1 {
 		t.Errorf("with a dead shard timers are on %d", shards)
