@@ -7,6 +7,9 @@ import (
 	"chronos/scheduler/store"
 )
 
+// many pops, one every brief, last for longer than any test, also on a machine that is busy.
+const many = 99_999
+
 // overdueCases are a recurring timer that nobody looked at: one pop now, the latest, then back on the grid.
 func overdueCases() map[string]func(*rig) {
 	return map[string]func(*rig){
@@ -40,30 +43,30 @@ func overdueCases() map[string]func(*rig) {
 			}
 		},
 		"a renewal keeps the pop that its fence went to": func(r *rig) {
-			c, _ := r.overdue("k", 99, 3)
-			first := r.pass(c, 99, terms(far, far))
+			c, _ := r.overdue("k", many, 3)
+			first := r.pass(c, many, terms(far, far))
 			r.Pass(3 * brief)
-			if again := r.pass(c, 99, terms(far, far)); again.State != first.State || !again.Due.Equal(first.Due) {
+			if again := r.pass(c, many, terms(far, far)); again.State != first.State || !again.Due.Equal(first.Due) {
 				r.Errorf("state %+v, want %+v", again.State, first.State)
 			}
 		},
 		"attempts begin anew with a new pop": func(r *rig) {
-			c := r.leased("k", recurring(brief, 99), far)
+			c := r.leased("k", recurring(brief, many), far)
 			due := c.Record.Start.Add(brief)
-			r.awaits("passed", due, due, func() bool { return r.fence(c, 99, terms(far, far)).Status == store.FencePassed })
+			r.awaits("passed", due, due, func() bool { return r.fence(c, many, terms(far, far)).Status == store.FencePassed })
 			// As if the pop were the last: the retry may lie behind the next pop.
 			r.accept(c, store.Settlement{Outcome: store.OutcomeAgain, Delay: 3 * brief})
 			from := r.Now()
 			r.Pass(4 * brief)
 			c = r.claim(r.b, request())
-			f := r.pass(c, 99, terms(far, far))
+			f := r.pass(c, many, terms(far, far))
 			if f.State.Seq < 4 || f.State.Attempt != 1 {
 				r.Errorf("state %+v %v after the retry was set, want the first attempt of a later pop", f.State, r.Now().Sub(from))
 			}
 		},
 		"a next pop that is overdue is looked at from its settlement on": func(r *rig) {
-			c, _ := r.overdue("k", 99, 2)
-			r.pass(c, 99, terms(far, far))
+			c, _ := r.overdue("k", many, 2)
+			r.pass(c, many, terms(far, far))
 			r.Pass(3 * brief)
 			from, to := r.during(func() { r.accept(c, store.Settlement{Outcome: store.OutcomeNext, Offset: skewed}) })
 			r.between("look", r.live("k").Look, from.Add(skewed), to.Add(skewed))
@@ -71,7 +74,7 @@ func overdueCases() map[string]func(*rig) {
 		"a next pop that is overdue is looked at from when it is told on": func(r *rig) {
 			for i, leased := range []bool{false, true} {
 				w := outcome(store.WriteLive, fmt.Sprint("k", i), 5, 1, 0)
-				w.Timer = recurring(brief, 99)
+				w.Timer = recurring(brief, many)
 				w.DueIn, w.Offset = 0, 0
 				r.toldStored(w)
 				r.Pass(3 * brief)
@@ -84,12 +87,12 @@ func overdueCases() map[string]func(*rig) {
 			}
 		},
 		"a next pop that has passed is claimed at once": func(r *rig) {
-			c, start := r.overdue("k", 99, 2)
-			f := r.pass(c, 99, terms(far, far))
+			c, start := r.overdue("k", many, 2)
+			f := r.pass(c, many, terms(far, far))
 			r.Pass(3 * brief)
 			r.accept(c, store.Settlement{Outcome: store.OutcomeNext})
 			c = r.claim(r.b, request())
-			next := r.pass(c, 99, terms(far, far))
+			next := r.pass(c, many, terms(far, far))
 			if next.State.Seq < f.State.Seq+3 || !next.Due.Equal(start.Add(time.Duration(next.State.Seq)*brief)) {
 				r.Errorf("after pop %d comes %d, due %v after start, want the latest, on the grid", f.State.Seq, next.State.Seq, next.Due.Sub(start))
 			}
