@@ -19,14 +19,14 @@
 // # Why 0.125 ms
 //
 // An instant is rounded up to the end of the slot, so an item comes out less than 0.125 ms after the
-// item's instant, plus the wake-up, and never before. Callers state times in whole milliseconds of
+// item's instant, plus the wake-up and a rest, and never before. Callers state times in whole milliseconds of
 // other clocks, so the slots and the callers' instants are out of step by an amount that is the same for
 // the wheel's whole life. Slots of 1 ms would make all items of a process late by this amount: nothing in one
 // process, and a millisecond in the next. A sleeping process wakes some 50 microseconds late, so
 // still finer slots would gain little.
 //
 // Fine slots would cost a busy process many wake-ups. Run therefore rests after a batch, for 0.25 ms an item and
-// 1 ms at most. At a few hundred items a second hardly any item comes during a rest; at thousands a second the
+// 1 ms at most; an item that is added meanwhile, and comes due before the end of the rest, ends the rest. At a few hundred items a second hardly any item comes during a rest; at thousands a second the
 // items come in batches a millisecond apart.
 //
 // Only differences to the start are used. With times from [time.Now] the differences are

@@ -7,8 +7,8 @@ import (
 
 // Run hands items over as their instants come, until ctx ends. Call Run once at most. Run sleeps
 // until the next occupied slot is over, or for good while the wheel is empty; only an earlier Add
-// makes the sleep shorter. After a batch Run rests for 0.25 ms an item, 1 ms at
-// most, unless an Add ends the rest.
+// makes the sleep shorter. After a batch Run rests for 0.25 ms an item, 1 ms at most, unless an
+// earlier Add ends the rest.
 //
 // Expire gets all due items at once, at least one item, ordered as by [Wheel.Advance]. The slice
 // is valid only during the call. Run calls expire from Run's own goroutine and looks at the time
